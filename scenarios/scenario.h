@@ -1,0 +1,72 @@
+// Scenario: one question, as checked values: a model, a training step, a plan, a cluster, how its network routes.
+//
+//   Scenario s = load_scenario("scenarios/llama3-405b.yaml", {"network.routing=ecmp"}, default_catalogue());
+//   Result r = rehearse(s);
+//
+// Everything wrong with a file is thrown at once, as one InputError of lines `file:line:column: what; what is allowed`.
+#pragma once
+
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sim/simulate.h"
+#include "topology/builders/builders.h"
+#include "workloads/gpu.h"
+#include "workloads/plan.h"
+
+namespace foretrain {
+
+/// The shape of a cluster's network; its `gpus` is filled in by the scenario.
+using FabricSpec = std::variant<RailSpec, FatTreeSpec, MetaClosSpec, TorusSpec>;
+
+struct Cluster {
+  std::string name;
+  Gpu gpu;
+  FabricSpec fabric;
+  Transport transport;
+  std::int64_t max_gpus = 0;           ///< that the shape can carry
+};
+[[nodiscard]] Fabric build_fabric(const Cluster& cluster, std::int64_t gpus);
+
+struct Network {
+  Routing routing = Routing::spread;
+  Fidelity fidelity = Fidelity::fluid;
+  std::uint64_t seed = 1;
+};
+
+struct Scenario {
+  std::string name;                    ///< of the file, without folder and ending
+  Model model;
+  Cluster cluster;
+  std::int64_t gpus = 0;
+  Training training;
+  Plan plan;
+  Network network;
+};
+
+/// One or many mistakes of the user, a line each, each ending without newline; exit status 2.
+class InputError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The folder that holds gpus/, clusters/ and models/: $FORETRAIN_CATALOGUE, else beside the program, else the source tree.
+[[nodiscard]] std::filesystem::path default_catalogue();
+
+/// `sets` are "a.b=c" overrides, applied after reading (YAML values); a mistake in one is reported as `--set a.b=c: ...`.
+[[nodiscard]] Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& sets,
+                                     const std::filesystem::path& catalogue);
+/// The same from text; `name` stands for the file in messages. Used by tests and the fuzzer.
+[[nodiscard]] Scenario parse_scenario(const std::string& text, const std::string& name,
+                                      const std::vector<std::string>& sets, const std::filesystem::path& catalogue);
+/// A cluster by catalogue name or path.
+[[nodiscard]] Cluster load_cluster(const std::string& name, const std::filesystem::path& catalogue);
+
+/// Canonical form: every value that decided the run, defaults included, as YAML that loads back to the same Scenario
+/// when the catalogue is at hand.
+[[nodiscard]] std::string to_yaml(const Scenario& scenario);
+
+}  // namespace foretrain

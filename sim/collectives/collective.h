@@ -1,0 +1,102 @@
+// A collective algorithm: turns one call on one communicator into a latency and a usage vector.
+//
+// Contract. For a group laid out on a fabric, an algorithm says
+//   - `latency`: its chain of steps and software overheads, paid before the bytes flow;
+//   - `rate_cap`: the most message bytes a second that the protocol itself moves (nothing: no such bound);
+//   - `usage`: for every link it crosses, wire bytes per byte of message, and `load` >= wire, the same divided by the
+//     part of the line rate that this algorithm reaches there (its goodput). The sum of loads times rate is what the
+//     max-min solver holds below a link's bandwidth; wire is what the link's byte counter counts.
+// On an idle network the time of a call is latency + size / min(rate_cap, min over links of bandwidth / load).
+//
+// One algorithm a file, one line in `algorithms()` (tuner.cpp).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/communicator.h"
+#include "sim/transport.h"
+#include "topology/routing/router.h"
+
+namespace foretrain {
+
+struct Usage {
+  LinkId link;
+  double wire = 0;
+  double load = 0;
+};
+
+/// Where the members of a communicator sit. Order inside `nodes` is order of first appearance.
+struct GroupLayout {
+  struct Node {
+    NodeId id;
+    std::vector<GpuId> gpus;
+  };
+  std::vector<GpuId> members;       ///< in communicator order
+  std::vector<Node> nodes;
+
+  GroupLayout(const Fabric& fabric, std::vector<GpuId> members);
+  [[nodiscard]] std::size_t ranks() const { return members.size(); }
+  [[nodiscard]] std::size_t ranks_per_node_max() const;
+  [[nodiscard]] std::size_t ranks_per_node_min() const;
+};
+
+/// What of a layout decides latency and choice; communicators of one shape share one decision.
+struct GroupShape {
+  std::uint32_t ranks = 1;
+  std::uint32_t nodes = 1;
+  std::uint32_t per_node_max = 1;
+  std::uint32_t nics_per_node = 1;   ///< that the members of a node drive
+  Bandwidth nic;                     ///< line rate of one; 0 where there is none
+  auto operator<=>(const GroupShape&) const = default;
+};
+[[nodiscard]] GroupShape shape_of(const Fabric& fabric, const GroupLayout& layout);
+
+struct CollectiveContext {
+  const Fabric& fabric;
+  const Router& router;
+  const Transport& transport;
+};
+
+class CollectiveAlgorithm {
+ public:
+  CollectiveAlgorithm() = default;
+  CollectiveAlgorithm(const CollectiveAlgorithm&) = delete;
+  CollectiveAlgorithm& operator=(const CollectiveAlgorithm&) = delete;
+  virtual ~CollectiveAlgorithm() = default;
+  [[nodiscard]] virtual Algorithm id() const = 0;
+  [[nodiscard]] virtual bool supports(Collective op, Protocol protocol, const GroupShape& shape,
+                                      const Transport& transport) const = 0;
+  [[nodiscard]] virtual Duration latency(Collective op, Protocol protocol, Bytes size, const GroupShape& shape,
+                                         const Transport& transport) const = 0;
+  /// Message bytes a second.
+  [[nodiscard]] virtual std::optional<double> rate_cap(Collective op, Protocol protocol, const GroupShape& shape,
+                                                       const Transport& transport) const = 0;
+  /// One entry a link, links ascending.
+  [[nodiscard]] virtual std::vector<Usage> usage(Collective op, Protocol protocol, const GroupLayout& layout,
+                                                 const CollectiveContext& context) const = 0;
+};
+
+/// All that we have, in NCCL's order of preference at a tie.
+[[nodiscard]] std::span<const std::unique_ptr<CollectiveAlgorithm>> algorithms();
+[[nodiscard]] const CollectiveAlgorithm& algorithm(Algorithm id);
+
+/// Adds up the shares of many routes into usage entries, links ascending: the helper that every algorithm uses.
+class UsageSum {
+ public:
+  explicit UsageSum(const CollectiveContext& context) : context_(context) {}
+  /// `wire` bytes per byte of message from one GPU to another; on tier "nvlink" at `in_node`, on all other tiers at
+  /// `between` goodput (0 < goodput <= 1).
+  void route(GpuId from, GpuId to, std::uint64_t flow, double wire, double in_node_goodput, double between_goodput);
+  void add(LinkId link, double wire, double goodput);
+  [[nodiscard]] std::vector<Usage> take();
+
+ private:
+  const CollectiveContext& context_;
+  std::vector<Usage> entries_;
+  std::vector<LinkShare> path_;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,36 @@
+// The tuner: which algorithm and protocol NCCL picks for a call.
+//
+// NCCL compares `latency + bytes / bandwidth` of every (algorithm, protocol) from its own table of constants and takes
+// the smallest; the table is made for ranking, not for absolute time (the times are ours, from the Transport).
+// Source: NVIDIA/nccl 2.30, src/graph/tuning.cc and src/enqueue.cc.
+//
+//   Choice c = choose(Collective::all_reduce, mebibytes(64), shape, transport, {});
+#pragma once
+
+#include <optional>
+
+#include "sim/collectives/collective.h"
+
+namespace foretrain {
+
+struct Choice {
+  Algorithm algorithm{};
+  Protocol protocol{};
+  auto operator<=>(const Choice&) const = default;
+};
+
+/// NCCL_ALGO and NCCL_PROTO: what is set is the only thing allowed.
+struct Forced {
+  std::optional<Algorithm> algorithm;
+  std::optional<Protocol> protocol;
+};
+
+/// Throws std::invalid_argument naming op and what was forced when nothing supports it on this group.
+[[nodiscard]] Choice choose(Collective op, Bytes size, const GroupShape& shape, const Transport& transport,
+                            const Forced& forced);
+
+/// NCCL's own estimate of a call, the number that `choose` compares; nothing where NCCL has no such combination.
+[[nodiscard]] std::optional<Duration> nccl_estimate(Collective op, Choice choice, Bytes size, const GroupShape& shape,
+                                                    const Transport& transport);
+
+}  // namespace foretrain

@@ -1,0 +1,49 @@
+// Transport: what NCCL achieves on a kind of hardware, in a few numbers a GPU generation and a few a fabric kind.
+//
+// Link bandwidths are line rates; these say what part of them a protocol reaches, and how long a step takes.
+// The form and the meaning of each number: docs/collectives.md; values come with each cluster of the catalogue,
+// fitted to published nccl-tests logs.
+#pragma once
+
+#include <cstdint>
+
+#include "topology/units.h"
+
+namespace foretrain {
+
+enum class GpuGeneration : std::uint8_t { volta, ampere, hopper, blackwell, other };
+
+/// Inside a node, a GPU generation. Rates are bus bandwidths unless said otherwise.
+struct NodeTransport {
+  GpuGeneration generation = GpuGeneration::hopper;
+  Bandwidth line = gigabytes_per_second(450);        ///< NVLink of a GPU, one direction
+  Duration launch = microseconds(16);                ///< l0: fixed cost of a call on 8 GPUs; 1.2 us less a GPU fewer
+  Bandwidth ll_rate = gigabytes_per_second(80);      ///< bLL: algorithm bandwidth that LL tops out at
+  Duration ll128_step = microseconds(1.4);           ///< r128
+  Bandwidth ll128_rate = gigabytes_per_second(190);  ///< bM: algorithm bandwidth that LL128 tops out at
+  Duration ring_step = microseconds(5);              ///< rS: a step of the Simple protocol
+  Bandwidth ring_rate = gigabytes_per_second(368);   ///< ringbw: bus bandwidth of rings inside the node
+  double nvls_efficiency = 0.685;                    ///< eN: of the line rate; 0 = no NVLS
+  Duration nvls_fill = microseconds(10);             ///< rN: pipeline fill a GPU at 64 MiB and more
+  double p2p_efficiency = 0.80;                      ///< of the line rate, for send/recv and all-to-all
+};
+
+/// Between nodes, a kind of fabric.
+struct NetworkTransport {
+  Duration ll_step = microseconds(12);               ///< aLL
+  Bandwidth ll_rate = gigabytes_per_second(8.5);     ///< bLL
+  Duration ll128_step = microseconds(30);            ///< aM
+  double ll128_part = 0.6;                           ///< kM: LL128's bandwidth as a part of Simple's
+  Duration ring_step = microseconds(35);             ///< aR
+  Duration tree_step = microseconds(65);             ///< aN
+  double efficiency = 0.87;                          ///< eff: goodput of the NIC line rate
+  bool tree_allowed = true;                          ///< plain TCP and NVL72 across racks run rings only
+  bool ring_all_reduce_allowed = true;               ///< TCPXO's tuner does not pick it
+};
+
+struct Transport {
+  NodeTransport node;
+  NetworkTransport network;
+};
+
+}  // namespace foretrain
