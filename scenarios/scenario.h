@@ -53,10 +53,11 @@ class InputError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The folder that holds gpus/, clusters/ and models/: $FORETRAIN_CATALOGUE, else beside the program, else the source tree.
+/// The folder that holds gpus/, clusters/ and models/: $FORETRAIN_CATALOGUE, else `scenarios` beside or above the
+/// program, else the source tree.
 [[nodiscard]] std::filesystem::path default_catalogue();
 
-/// `sets` are "a.b=c" overrides, applied after reading (YAML values); a mistake in one is reported as `--set a.b=c: ...`.
+/// `sets` are "a.b=c" overrides (YAML values), laid over the file; a mistake in one is reported as `--set a.b=c: ...`.
 [[nodiscard]] Scenario load_scenario(const std::filesystem::path& file, const std::vector<std::string>& sets,
                                      const std::filesystem::path& catalogue);
 /// The same from text; `name` stands for the file in messages. Used by tests and the fuzzer.

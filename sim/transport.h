@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "topology/units.h"
 
@@ -26,6 +27,7 @@ struct NodeTransport {
   double nvls_efficiency = 0.685;                    ///< eN: of the line rate; 0 = no NVLS
   Duration nvls_fill = microseconds(10);             ///< rN: pipeline fill a GPU at 64 MiB and more
   double p2p_efficiency = 0.80;                      ///< of the line rate, for send/recv and all-to-all
+  std::optional<Bandwidth> ring_rate_across;         ///< ringbw of groups over several nodes, where it differs
 };
 
 /// Between nodes, a kind of fabric.

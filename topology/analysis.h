@@ -1,7 +1,8 @@
 // What `foretrain topology` says about a fabric: counts, radix, bisection, oversubscription, diameter.
 #pragma once
 
-#include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ struct TierReport {
   Bandwidth link_min;            ///< slowest link of the tier
   Bandwidth link_max;
   Duration latency;
-  /// Bandwidth that enters the switches below this tier from under them, over what leaves upwards through it;
-  /// 1 = non-blocking, 7 = oversubscribed 7:1; none where the tier has no "below" (NVLink, torus).
+  /// Of a switch below this tier: bandwidth that enters it from under it, over what leaves upwards through the
+  /// tier; the worst such switch. 1 = non-blocking, 7 = oversubscribed 7:1; none where there is no "below" (NVLink,
+  /// torus).
   std::optional<double> oversubscription;
 };
 
@@ -31,7 +33,8 @@ struct TopologyReport {
   std::size_t gpus = 0, nodes = 0, nics = 0, vertices = 0, links = 0;
   std::vector<SwitchRadix> switches;
   std::vector<TierReport> tiers;
-  /// Max-flow on the graph from the first half of the GPUs (by nodes) to the second half, one direction.
+  /// Max-flow on the graph from the first half of the GPUs (by nodes) to the second half, one direction. Of an odd
+  /// number of nodes the second half has one more; of one node the halves are of its GPUs.
   Bandwidth bisection;
   double bisection_of_injection = 0;   ///< bisection over what half of the GPUs can inject; 1 = full bisection
   std::size_t diameter_hops = 0;       ///< longest shortest path between two GPUs, links counted
@@ -39,7 +42,8 @@ struct TopologyReport {
 
 [[nodiscard]] TopologyReport analyse(const Fabric& fabric);
 
-/// Max-flow between two disjoint sets of GPUs, in the graph's own link bandwidths (Boost.Graph max-flow).
+/// Max-flow between two disjoint sets of GPUs, in the graph's own link bandwidths (Boost.Graph max-flow). Hosts and
+/// GPUs of neither set do not forward.
 [[nodiscard]] Bandwidth max_flow(const Fabric& fabric, std::span<const GpuId> from, std::span<const GpuId> to);
 
 /// Graphviz source of the fabric, GPUs of a node folded into one box when there are more than `most` vertices.

@@ -29,9 +29,11 @@ struct StateBytes {
 /// Kept by the embedding's dropout, and by final norm and logits until the backward of the loss.
 [[nodiscard]] Bytes embedding_activations(const Model& model, const Plan& plan, const Training& training);
 [[nodiscard]] Bytes output_activations(const Model& model, const Plan& plan, const Training& training);
-/// What the backward of one layer takes on top while it runs.
+/// What the backward of one layer takes on top while it runs: gradients of the activation and of the layer's input, the
+/// gathered input with SP, and the throw-away weight gradients of stacks that accumulate into fp32 inside the product.
 [[nodiscard]] Bytes backward_transient(const Model& model, const Plan& plan, const Training& training);
-/// With full recompute: what backward makes again of one layer before it runs (the layer's whole table).
+/// What backward makes again of one layer before it runs: with full recompute the layer's whole table, with selective
+/// the rows that `layer_activations` left out.
 [[nodiscard]] Bytes recompute_transient(const Model& model, const Plan& plan, const Training& training);
 
 /// CUDA context, NCCL buffers and allocator slack over `allocated` bytes of tensors.

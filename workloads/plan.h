@@ -71,9 +71,9 @@ struct Plan {
   std::int64_t dp = 1;
   bool sequence_parallel = false;
   int zero = 0;                               ///< 0 or 1
-  ScheduleSpec schedule;
+  ScheduleSpec schedule = {};
   std::array<Axis, 5> order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};   ///< fastest-varying first
-  Overlap overlap;
+  Overlap overlap = {};
   std::int64_t bucket_parameters = 40'000'000;   ///< gradients reduced together (Megatron-Core's default)
 
   [[nodiscard]] std::int64_t ranks() const { return tp * cp * pp * dp; }

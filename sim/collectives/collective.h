@@ -26,6 +26,7 @@ struct Usage {
   LinkId link;
   double wire = 0;
   double load = 0;
+  double flows = 1;               ///< that compete there for a fair share: 8 for eight pairs of an all-to-all
 };
 
 /// Where the members of a communicator sit. Order inside `nodes` is order of first appearance.
@@ -86,7 +87,7 @@ class CollectiveAlgorithm {
 /// Adds up the shares of many routes into usage entries, links ascending: the helper that every algorithm uses.
 class UsageSum {
  public:
-  explicit UsageSum(const CollectiveContext& context) : context_(context) {}
+  explicit UsageSum(const CollectiveContext& context);
   /// `wire` bytes per byte of message from one GPU to another; on tier "nvlink" at `in_node`, on all other tiers at
   /// `between` goodput (0 < goodput <= 1).
   void route(GpuId from, GpuId to, std::uint64_t flow, double wire, double in_node_goodput, double between_goodput);
@@ -94,8 +95,14 @@ class UsageSum {
   [[nodiscard]] std::vector<Usage> take();
 
  private:
+  struct Running;                   ///< a sum over very many routes: one cell a link
+  struct RunningDeleter { void operator()(Running* running) const; };
+  void spill();
+
   const CollectiveContext& context_;
+  std::optional<TierId> nvlink_;
   std::vector<Usage> entries_;
+  std::unique_ptr<Running, RunningDeleter> running_;
   std::vector<LinkShare> path_;
 };
 

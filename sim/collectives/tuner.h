@@ -1,7 +1,8 @@
 // The tuner: which algorithm and protocol NCCL picks for a call.
 //
 // NCCL compares `latency + bytes / bandwidth` of every (algorithm, protocol) from its own table of constants and takes
-// the smallest; the table is made for ranking, not for absolute time (the times are ours, from the Transport).
+// the smallest; the table is made for ranking, not for absolute time (the times are ours, from the Transport). Where
+// candidates come within 10 % of the best the table cannot tell, and our times decide.
 // Source: NVIDIA/nccl 2.30, src/graph/tuning.cc and src/enqueue.cc.
 //
 //   Choice c = choose(Collective::all_reduce, mebibytes(64), shape, transport, {});
@@ -19,13 +20,14 @@ struct Choice {
   auto operator<=>(const Choice&) const = default;
 };
 
-/// NCCL_ALGO and NCCL_PROTO: what is set is the only thing allowed.
+/// NCCL_ALGO and NCCL_PROTO: what is set is the only thing allowed. As in NCCL, all-to-all and send/recv are
+/// point-to-point copies that these settings do not reach.
 struct Forced {
   std::optional<Algorithm> algorithm;
   std::optional<Protocol> protocol;
 };
 
-/// Throws std::invalid_argument naming op and what was forced when nothing supports it on this group.
+/// Throws std::invalid_argument naming op, what was forced and what is possible when nothing supports it on this group.
 [[nodiscard]] Choice choose(Collective op, Bytes size, const GroupShape& shape, const Transport& transport,
                             const Forced& forced);
 

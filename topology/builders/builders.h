@@ -1,8 +1,11 @@
 // Builders: from a handful of numbers to a Fabric. One file a shape, each with its published source.
 //
 // All share NodeSpec: a server with `gpus` GPUs on one NVSwitch (the switch chips of a node taken together), and
-// NICs reached over PCIe. A fabric has exactly the nodes that `gpus` needs, but always the switches of the whole
-// design, so that oversubscription and path diversity do not change with a partial fill.
+// NICs reached over PCIe. A fabric has exactly the nodes that `gpus` needs (whole ones, or one filled in part), the
+// leaves and pods that hold them, and above those the switches of the whole design, with bandwidths as if every leaf
+// and pod were full: oversubscription and path diversity do not change with a partial fill. The number of uplinks is
+// rounded up; each then has the bandwidth that makes the oversubscription exactly what was asked. Numbers that make no
+// fabric throw std::invalid_argument with what is wrong and what is allowed.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +32,13 @@ struct SwitchSpec {
   Duration latency = nanoseconds(600);          ///< one hop: cable and switch
 };
 
-/// One switch tier of a Clos: `down` ports a switch to the tier below, `oversubscription` = bandwidth down over up.
 /// Rail-optimised leaf-spine: leaf r of a group takes NIC r of every node of that group.
 struct RailSpec {
   NodeSpec node;
   SwitchSpec cable;
   std::uint32_t gpus = 0;
   std::uint32_t nodes_per_group = 32;           ///< DGX SuperPOD scalable unit: 32 nodes, 8 leaves
-  double oversubscription = 1;                  ///< leaf down over leaf up
+  double oversubscription = 1;                  ///< leaf down over leaf up; nodes_per_group over it = spines
 };
 /// Source: NVIDIA DGX SuperPOD reference architecture (H100): rail-optimised, 8 leaves a scalable unit.
 [[nodiscard]] Fabric build_rail_optimised(const RailSpec& spec);

@@ -16,7 +16,7 @@ struct LayerCost {
     Duration backward_before;      ///< gradient of residual and dropout
     Duration backward_input;       ///< input gradients, attention or activation backward
     Duration backward_weight_out;  ///< weight gradient of the second GEMM of the block (projection, FC2)
-    Duration backward_weight_in;   ///< weight gradient of the first GEMM (QKV, FC1): beside the input-gradient collective
+    Duration backward_weight_in;   ///< of the first GEMM (QKV, FC1): beside the input-gradient collective
     Duration backward_after;       ///< norm backward
     Duration recompute;            ///< selective: what is played again before backward_input
   };

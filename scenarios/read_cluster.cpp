@@ -1,0 +1,312 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "scenarios/sections.h"
+
+namespace foretrain {
+namespace {
+
+enum class FabricKind : std::uint8_t { rail_optimised, fat_tree, meta_clos, torus };
+
+Words<FabricKind> fabric_words() {
+  return {{"rail_optimised", FabricKind::rail_optimised},
+          {"fat_tree", FabricKind::fat_tree},
+          {"meta_clos", FabricKind::meta_clos},
+          {"torus", FabricKind::torus}};
+}
+
+constexpr NumberRange oversubscription_range{1, 64};
+
+std::uint32_t count(MapReader& reader, std::string_view key, IntegerRange range, std::uint32_t fallback) {
+  return static_cast<std::uint32_t>(reader.integer(key, range, fallback));
+}
+
+NodeSpec read_node(const YamlNode& map, const std::string& path, Problems& problems) {
+  MapReader reader(map, path, problems);
+  NodeSpec node;
+  node.gpus = count(reader, "gpus", {1, 256}, node.gpus);
+  node.nics = count(reader, "nics", {1, 256}, node.gpus);
+  node.nvlink = reader.bandwidth("nvlink", node.nvlink);
+  node.nvlink_latency = reader.duration("nvlink_latency", node.nvlink_latency);
+  node.pcie = reader.bandwidth("pcie", node.pcie);
+  node.pcie_latency = reader.duration("pcie_latency", node.pcie_latency);
+  node.nic = reader.bandwidth("nic", node.nic);
+  node.nic_latency = reader.duration("nic_latency", node.nic_latency);
+  if (node.gpus % node.nics != 0 && node.nics % node.gpus != 0) {
+    reader.refuse("nics", fmt::format("{} NICs for {} GPUs; allowed: a divisor or a multiple of {}", node.nics,
+                                      node.gpus, node.gpus));
+  }
+  reader.finish();
+  return node;
+}
+
+RailSpec read_rail(MapReader& reader) {
+  RailSpec spec;
+  spec.cable.latency = reader.duration("cable_latency", spec.cable.latency);
+  spec.nodes_per_group = count(reader, "nodes_per_group", {1, 1024}, spec.nodes_per_group);
+  spec.oversubscription = reader.number("oversubscription", oversubscription_range, spec.oversubscription);
+  return spec;
+}
+
+FatTreeSpec read_fat_tree(MapReader& reader) {
+  FatTreeSpec spec;
+  spec.cable.latency = reader.duration("cable_latency", spec.cable.latency);
+  spec.tiers = count(reader, "tiers", {2, 3}, spec.tiers);
+  spec.radix = count(reader, "radix", {4, 128}, spec.radix);  // the whole design is built: 128 ports make 524,288 hosts
+  if (spec.radix % 2 != 0) reader.refuse("radix", fmt::format("{} ports; allowed: an even number", spec.radix));
+  spec.leaf_oversubscription = reader.number("leaf_oversubscription", oversubscription_range, 1);
+  spec.spine_oversubscription = reader.number("spine_oversubscription", oversubscription_range, 1);
+  return spec;
+}
+
+MetaClosSpec read_meta_clos(MapReader& reader) {
+  MetaClosSpec spec;
+  spec.cable.latency = reader.duration("cable_latency", spec.cable.latency);
+  spec.gpus_per_rack = count(reader, "gpus_per_rack", {1, 256}, spec.gpus_per_rack);
+  spec.racks_per_pod = count(reader, "racks_per_pod", {1, 1024}, spec.racks_per_pod);
+  spec.pods = count(reader, "pods", {1, 64}, spec.pods);
+  spec.cluster_switches = count(reader, "cluster_switches", {1, 256}, spec.cluster_switches);
+  spec.aggregation_switches = count(reader, "aggregation_switches", {1, 256}, spec.aggregation_switches);
+  spec.aggregation_oversubscription =
+      reader.number("aggregation_oversubscription", oversubscription_range, spec.aggregation_oversubscription);
+  return spec;
+}
+
+TorusSpec read_torus(MapReader& reader) {
+  TorusSpec spec;
+  for (const std::int64_t extent : reader.integers("shape", {1, 1024})) {
+    spec.shape.push_back(static_cast<std::uint32_t>(extent));
+  }
+  std::int64_t product = 1;
+  for (const std::uint32_t extent : spec.shape) product = std::min(product * extent, gpus_most + 1);
+  if (reader.given("shape") && (spec.shape.size() < 2 || spec.shape.size() > 3)) {
+    reader.refuse("shape", fmt::format("{} dimensions; allowed: 2 or 3", spec.shape.size()));
+  } else if (product > gpus_most) {
+    reader.refuse("shape", fmt::format("more than {} GPUs; allowed: up to that many", gpus_most));
+  }
+  spec.link = reader.bandwidth("link", spec.link);
+  spec.latency = reader.duration("latency", spec.latency);
+  spec.wraparound = reader.boolean("wraparound", spec.wraparound);
+  return spec;
+}
+
+FabricSpec read_fabric(const YamlNode& map, const std::string& path, Problems& problems) {
+  MapReader reader(map, path, problems);
+  const FabricKind kind = reader.choice<FabricKind>("kind", fabric_words());
+  // With an unknown kind the other keys have no meaning: say only that.
+  if (!reader.given("kind") || problems.bad(dotted(path, "kind"))) {
+    if (!reader.given("kind") && !problems.bad(path)) {
+      reader.refuse("kind", "missing key 'kind'; needed: one of rail_optimised, fat_tree, meta_clos, torus");
+    }
+    return RailSpec{};
+  }
+  FabricSpec fabric;
+  switch (kind) {
+    case FabricKind::rail_optimised:
+      fabric = read_rail(reader);
+      break;
+    case FabricKind::fat_tree:
+      fabric = read_fat_tree(reader);
+      break;
+    case FabricKind::meta_clos:
+      fabric = read_meta_clos(reader);
+      break;
+    case FabricKind::torus:
+      fabric = read_torus(reader);
+      break;
+  }
+  reader.finish();
+  return fabric;
+}
+
+NodeTransport read_node_transport(const YamlNode& map, const std::string& path, Problems& problems) {
+  MapReader reader(map, path, problems);
+  NodeTransport node;
+  reader.text("name", "custom");
+  node.generation = reader.choice<GpuGeneration>("generation", generation_words());
+  node.line = reader.bandwidth("line");
+  node.launch = reader.duration("launch");
+  node.ll_rate = reader.bandwidth("ll_rate");
+  node.ll128_step = reader.duration("ll128_step");
+  node.ll128_rate = reader.bandwidth("ll128_rate");
+  node.ring_step = reader.duration("ring_step");
+  node.ring_rate = reader.bandwidth("ring_rate");
+  node.nvls_efficiency = reader.number("nvls_efficiency", {0, 1}, 0);
+  node.nvls_fill = reader.duration("nvls_fill", Duration{});
+  node.p2p_efficiency = reader.number("p2p_efficiency", {0.01, 1});
+  reader.finish();
+  return node;
+}
+
+NetworkTransport read_network_transport(const YamlNode& map, const std::string& path, Problems& problems) {
+  MapReader reader(map, path, problems);
+  NetworkTransport network;
+  reader.text("name", "custom");
+  network.ll_step = reader.duration("ll_step");
+  network.ll_rate = reader.bandwidth("ll_rate");
+  network.ll128_step = reader.duration("ll128_step");
+  network.ll128_part = reader.number("ll128_part", {0.01, 1});
+  network.ring_step = reader.duration("ring_step");
+  network.tree_step = reader.duration("tree_step");
+  network.efficiency = reader.number("efficiency", {0.01, 1});
+  network.tree_allowed = reader.boolean("tree_allowed", true);
+  network.ring_all_reduce_allowed = reader.boolean("ring_all_reduce_allowed", true);
+  reader.finish();
+  return network;
+}
+
+/// The part of a cluster under `key`, taken from its shelf; null if it cannot be had (which is then noted).
+std::optional<YamlNode> part(MapReader& reader, std::string_view key, std::string_view needed, Shelf shelf,
+                             const Reading& reading) {
+  const YamlNode* node = reader.child(key, needed);
+  if (node == nullptr) return std::nullopt;
+  return reading.catalogue.resolve(*node, shelf, dotted(reader.path(), key), reading.problems);
+}
+
+Transport read_transport(const YamlNode& map, const std::string& path, const Reading& reading) {
+  MapReader reader(map, path, reading.problems);
+  Transport transport;
+  if (const auto node =
+          part(reader, "node", "a transport of transports/node, such as hopper", Shelf::node_transports, reading)) {
+    transport.node = read_node_transport(*node, dotted(path, "node"), reading.problems);
+  }
+  if (const auto network = part(reader, "network", "a transport of transports/network, such as ndr",
+                                Shelf::network_transports, reading)) {
+    transport.network = read_network_transport(*network, dotted(path, "network"), reading.problems);
+  }
+  reader.finish();
+  return transport;
+}
+
+/// The rates of a transport were measured at its `line`; a node with other NVLinks (H800's 200 GB/s) gets its rings'
+/// rate in proportion: 368 * 200/450 = 164 GB/s, where DeepSeek-V3 (section 3.1) quotes 160.
+void fit_to_nvlink(NodeTransport& transport, Bandwidth nvlink) {
+  if (transport.line == nvlink) return;
+  transport.ring_rate = std::max(bytes_per_second(1), scaled(transport.ring_rate, nvlink / transport.line));
+  transport.line = nvlink;
+}
+
+struct NodeVisitor {
+  NodeSpec node;
+  template <class Spec>
+  void operator()(Spec& spec) const {
+    if constexpr (requires { spec.node; }) spec.node = node;
+  }
+};
+
+bool node_size_bad(const MapReader& reader) { return reader.any_bad("node.gpus") || reader.any_bad("node.nics"); }
+
+/// The most GPUs that the shape carries, or what makes the shape impossible.
+std::int64_t capacity(MapReader& reader, const FabricSpec& fabric) {
+  if (reader.any_bad("fabric") || node_size_bad(reader)) return gpus_most;
+  const auto* meta = std::get_if<MetaClosSpec>(&fabric);
+  if (meta != nullptr && meta->gpus_per_rack % meta->node.gpus != 0) {
+    reader.refuse("fabric", fmt::format("gpus_per_rack {} with nodes of {} GPUs; allowed: a multiple of {}",
+                                        meta->gpus_per_rack, meta->node.gpus, meta->node.gpus));
+    return gpus_most;
+  }
+  try {
+    return std::clamp<std::int64_t>(shape_capacity(fabric).value_or(gpus_most), 1, gpus_most);
+  } catch (const std::invalid_argument& impossible) {  // a node with more NICs than a leaf has ports
+    reader.refuse("fabric", impossible.what());
+    return gpus_most;
+  }
+}
+
+std::int64_t most_gpus(MapReader& reader, const FabricSpec& fabric) {
+  const std::int64_t shape = capacity(reader, fabric);
+  const std::int64_t most = reader.integer("max_gpus", {1, gpus_most}, shape);
+  return std::min(most, shape);
+}
+
+void check_gpus(MapReader& reader, const Cluster& cluster, std::int64_t gpus, const Problems& problems) {
+  if (problems.bad(dotted(reader.path(), "gpus")) || !reader.given("gpus")) return;
+  if (gpus > cluster.max_gpus) {
+    reader.refuse("gpus", fmt::format("{} GPUs are more than cluster '{}' has; allowed: at most {}", gpus,
+                                      shown(cluster.name), cluster.max_gpus));
+    return;
+  }
+  if (std::holds_alternative<TorusSpec>(cluster.fabric) && gpus != shape_capacity(cluster.fabric)) {
+    reader.refuse("gpus", fmt::format("{} GPUs on a torus of {}; allowed: all of them", gpus,
+                                      shape_capacity(cluster.fabric).value()));
+    return;
+  }
+  const std::int64_t node = gpus_per_node(cluster.fabric);
+  if (gpus > node && gpus % node != 0) {
+    const std::int64_t below = gpus / node * node;
+    const std::string above = below + node <= cluster.max_gpus ? fmt::format(" or {}", below + node) : "";
+    reader.refuse("gpus", fmt::format("{} GPUs are not a whole number of nodes of {}; allowed: less than a node, or a "
+                                      "multiple of {}; nearest: {}{}",
+                                      gpus, node, node, below, above));
+  }
+}
+
+}  // namespace
+
+Words<GpuGeneration> generation_words() {
+  return {{"volta", GpuGeneration::volta},
+          {"ampere", GpuGeneration::ampere},
+          {"hopper", GpuGeneration::hopper},
+          {"blackwell", GpuGeneration::blackwell},
+          {"other", GpuGeneration::other}};
+}
+
+Gpu read_gpu(const YamlNode& map, const std::string& path, Problems& problems) {
+  MapReader reader(map, path, problems);
+  Gpu gpu;
+  gpu.name = reader.text("name", "custom");
+  gpu.peak = reader.flop_rate("peak");
+  gpu.matmul = reader.flop_rate("matmul");
+  gpu.peak_fp8 = reader.flop_rate("peak_fp8", FlopRate{});
+  gpu.matmul_fp8 = reader.flop_rate("matmul_fp8", FlopRate{});
+  gpu.flash_attention = reader.flop_rate("flash_attention");
+  gpu.memory = reader.bandwidth("memory");
+  gpu.memory_achieved = reader.bandwidth("memory_achieved");
+  gpu.memory_size = reader.bytes_of("memory_size");
+  gpu.memory_usable = reader.bytes_of("memory_usable", gpu.memory_size);
+  gpu.multiprocessors = reader.integer("multiprocessors", {1, 4096});
+  const auto at_most = [&](std::string_view key, bool holds, std::string_view other) {
+    const bool both_good = !problems.bad(dotted(path, key)) && !problems.bad(dotted(path, other));
+    if (!holds && both_good && reader.given(key)) {
+      reader.refuse(key, fmt::format("more than {}; allowed: up to that", other));
+    }
+  };
+  at_most("memory_achieved", gpu.memory_achieved <= gpu.memory, "memory");
+  at_most("memory_usable", gpu.memory_usable <= gpu.memory_size, "memory_size");
+  if (reader.given("peak_fp8") != reader.given("matmul_fp8")) {
+    reader.refuse(reader.given("peak_fp8") ? "peak_fp8" : "matmul_fp8",
+                  "stands alone; allowed: both of peak_fp8 and matmul_fp8, or neither");
+  }
+  reader.finish();
+  return gpu;
+}
+
+ClusterSection read_cluster(const YamlNode& map, const std::string& path, bool with_gpus, const Reading& reading) {
+  MapReader reader(map, path, reading.problems);
+  ClusterSection section;
+  Cluster& cluster = section.cluster;
+  cluster.name = reader.text("name", "custom");
+  if (with_gpus) section.gpus = reader.integer("gpus", {1, gpus_most});
+  if (const auto gpu = part(reader, "gpu", "a GPU of the catalogue, such as h100-80gb", Shelf::gpus, reading)) {
+    cluster.gpu = read_gpu(*gpu, dotted(path, "gpu"), reading.problems);
+  }
+  const YamlNode* fabric = reader.child("fabric", "a map with the key kind");
+  if (fabric != nullptr) cluster.fabric = read_fabric(*fabric, dotted(path, "fabric"), reading.problems);
+  const YamlNode* transport = reader.child("transport", "a map with the keys node, network");
+  if (transport != nullptr) cluster.transport = read_transport(*transport, dotted(path, "transport"), reading);
+  if (!std::holds_alternative<TorusSpec>(cluster.fabric)) {
+    const YamlNode* node = reader.child("node");
+    const NodeSpec spec = node == nullptr ? NodeSpec{} : read_node(*node, dotted(path, "node"), reading.problems);
+    std::visit(NodeVisitor{spec}, cluster.fabric);
+    fit_to_nvlink(cluster.transport.node, spec.nvlink);
+  }
+  cluster.max_gpus = most_gpus(reader, cluster.fabric);
+  const bool shape_known = fabric != nullptr && !reader.any_bad("fabric") && !node_size_bad(reader);
+  if (with_gpus && shape_known) check_gpus(reader, cluster, section.gpus, reading.problems);
+  reader.finish();
+  return section;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,255 @@
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "scenarios/result.h"
+
+namespace foretrain {
+
+double Breakdown::total() const { return compute + recompute + tp + cp + ep + dp + pp + bubble + optimizer + other; }
+
+namespace {
+
+/// Where a row's waiting and exposed time is booked.
+double& part_of(Breakdown& b, Traffic traffic) {
+  switch (traffic) {
+    case Traffic::tp:
+      return b.tp;
+    case Traffic::cp:
+      return b.cp;
+    case Traffic::ep:
+      return b.ep;
+    case Traffic::dp:
+      return b.dp;
+    case Traffic::pp:
+      return b.pp;
+    case Traffic::other:
+      return b.other;
+  }
+  return b.other;
+}
+
+double& part_of(Breakdown& b, Work work) {
+  switch (work) {
+    case Work::compute:
+      return b.compute;
+    case Work::recompute:
+      return b.recompute;
+    case Work::optimizer:
+      return b.optimizer;
+    case Work::other:
+      return b.other;
+  }
+  return b.other;
+}
+
+Breakdown breakdown_of(const RankAccount& account, const std::vector<CommunicationRow>& rows, const Job& job) {
+  Breakdown b;
+  for (std::size_t w = 0; w < account.busy.size(); ++w) part_of(b, static_cast<Work>(w)) += account.busy[w].seconds();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto traffic = static_cast<Traffic>(rows[i].dimension);
+    part_of(b, traffic) += account.exposed[i].seconds();
+    (job.dimensions[rows[i].dimension].waiting_is_bubble ? b.bubble : part_of(b, traffic)) +=
+        account.waiting[i].seconds();
+  }
+  b.bubble += account.tail.seconds();
+  return b;
+}
+
+void add(Breakdown& sum, const Breakdown& b) {
+  sum.compute += b.compute;
+  sum.recompute += b.recompute;
+  sum.tp += b.tp;
+  sum.cp += b.cp;
+  sum.ep += b.ep;
+  sum.dp += b.dp;
+  sum.pp += b.pp;
+  sum.bubble += b.bubble;
+  sum.optimizer += b.optimizer;
+  sum.other += b.other;
+}
+
+Breakdown scaled_by(const Breakdown& b, double f) {
+  return {b.compute * f, b.recompute * f, b.tp * f,     b.cp * f,        b.ep * f,
+          b.dp * f,      b.pp * f,        b.bubble * f, b.optimizer * f, b.other * f};
+}
+
+/// FLOPs that recomputation adds to a step: the layers' forward again, or the attention core's.
+double recomputed_flops(const Scenario& s) {
+  const ForwardFlops f = forward_flops(s.model, s.training.sequence_length, s.training.attention_flops);
+  const auto& modules = s.training.recompute_modules;
+  double again = 0;
+  if (s.training.recompute == Recompute::full) again = f.linear + f.attention;
+  if (s.training.recompute == Recompute::selective &&
+      std::find(modules.begin(), modules.end(), RecomputeModule::attention) != modules.end())
+    again = f.attention;
+  return again * static_cast<double>(s.training.global_batch);
+}
+
+void sum_up_rates(Result& r) {
+  const Scenario& s = r.scenario;
+  const double gpus = static_cast<double>(s.gpus);
+  const double flops =
+      step_flops(s.model, s.training.sequence_length, s.training.global_batch, s.training.attention_flops);
+  const double per_gpu_s = 1.0 / (r.step_time_s * gpus);
+  const bool fp8 = s.training.precision == Precision::fp8;
+  const double peak = (fp8 ? s.cluster.gpu.peak_fp8 : s.cluster.gpu.peak).per_second();
+  const double tokens = static_cast<double>(s.training.global_batch * s.training.sequence_length);
+  r.tokens_per_s = tokens / r.step_time_s;
+  r.tokens_per_s_per_gpu = r.tokens_per_s / gpus;
+  r.model_tflops_per_gpu = flops * per_gpu_s * 1e-12;
+  r.hardware_tflops_per_gpu = (flops + recomputed_flops(s)) * per_gpu_s * 1e-12;
+  r.mfu = r.model_tflops_per_gpu * 1e12 / peak;
+  r.hfu = r.hardware_tflops_per_gpu * 1e12 / peak;
+}
+
+void sum_up_ranks(Result& r, const Measured& m, const Workload& w) {
+  const auto stages = static_cast<std::size_t>(r.scenario.plan.pp);
+  std::vector<Breakdown> by_stage(stages);
+  std::vector<double> ranks_of(stages);
+  Breakdown all;
+  for (std::size_t rank = 0; rank < m.ranks.size(); ++rank) {
+    const Breakdown b = breakdown_of(m.ranks[rank], m.communication, w.job);
+    add(by_stage[w.stage_of[rank]], b);
+    ranks_of[w.stage_of[rank]] += 1;
+    add(all, b);
+  }
+  r.breakdown = scaled_by(all, 1.0 / static_cast<double>(m.ranks.size()));
+  r.bubble_fraction = r.breakdown.bubble / r.step_time_s;
+  for (std::size_t s = 0; s < stages; ++s) {
+    StageResult stage{.stage = static_cast<std::int64_t>(s)};
+    for (std::size_t g = s; g < w.layers.size(); g += stages) stage.layers += w.layers[g];
+    stage.compute_s = (by_stage[s].compute + by_stage[s].recompute) / ranks_of[s];
+    stage.bubble_s = by_stage[s].bubble / ranks_of[s];
+    r.stages.push_back(stage);
+  }
+}
+
+void sum_up_memory(Result& r, const Measured& m, const Workload& w) {
+  std::size_t worst = 0;
+  for (std::size_t rank = 0; rank < m.memory.size(); ++rank) {
+    const Bytes peak = m.memory[rank].peak + overhead_bytes(m.memory[rank].peak);
+    auto& stage = r.stages[w.stage_of[rank]].peak_memory_bytes;
+    stage = std::max(stage, peak.count());
+    if (m.memory[rank].peak > m.memory[worst].peak) worst = rank;
+  }
+  const MemoryPeak& peak = m.memory[worst];
+  for (std::size_t p = 0; p < peak.parts.size(); ++p) r.memory.parts_bytes[p] = peak.parts[p].count();
+  const Bytes overhead = overhead_bytes(peak.peak);
+  r.memory.parts_bytes[static_cast<std::size_t>(MemoryPart::overhead)] += overhead.count();
+  r.memory.peak_bytes = (peak.peak + overhead).count();
+  r.memory.capacity_bytes = r.scenario.cluster.gpu.memory_usable.count();
+  r.memory.fits = r.memory.peak_bytes <= r.memory.capacity_bytes;
+  r.memory.peak_stage = w.stage_of[worst];
+  r.memory.peak_at_s = peak.at.seconds();
+}
+
+void sum_up_communication(Result& r, const Measured& m, const Workload& w) {
+  for (std::size_t i = 0; i < m.communication.size(); ++i) {
+    const CommunicationRow& row = m.communication[i];
+    if (row.calls == 0) continue;
+    const auto ranks = static_cast<double>(row.ranks);
+    Duration exposed;
+    for (const RankAccount& account : m.ranks) exposed += account.exposed[i];
+    r.communication.push_back({.dimension = w.job.dimensions[row.dimension].name,
+                               .op = std::string(to_text(row.op)),
+                               .calls = static_cast<double>(row.calls) / ranks,
+                               .bytes = row.bytes / static_cast<double>(row.calls),
+                               .time_s = row.time.seconds() / ranks,
+                               .exposed_s = exposed.seconds() / ranks,
+                               .busbw_Bps = row.time > Duration{} ? row.bus_bytes / row.time.seconds() : 0,
+                               .slowdown = row.idle_time > Duration{} ? row.time / row.idle_time : 1});
+  }
+}
+
+void sum_up_links(Result& r, const Measured& m, const Fabric& fabric) {
+  constexpr std::size_t hottest = 8;
+  const auto utilization = [&](std::size_t l) {
+    const auto bandwidth = static_cast<double>(fabric.link(id_at<LinkId>(l)).bandwidth.bytes_per_s());
+    return m.links[l].bytes / (bandwidth * r.step_time_s);
+  };
+  for (const Tier& t : fabric.tiers()) r.tiers.push_back({.tier = t.name, .links = static_cast<std::int64_t>(t.links)});
+  for (std::size_t l = 0; l < m.links.size(); ++l) {
+    const std::size_t tier = fabric.link(id_at<LinkId>(l)).tier.index();
+    r.tiers[tier].bytes += m.links[l].bytes;
+    r.tiers[tier].max_utilization = std::max(r.tiers[tier].max_utilization, utilization(l));
+  }
+  for (std::size_t t = 0; t < r.tiers.size(); ++t)
+    r.tiers[t].mean_utilization =
+        r.tiers[t].bytes / (static_cast<double>(fabric.tiers()[t].bandwidth.bytes_per_s()) * r.step_time_s);
+
+  std::vector<std::size_t> order(m.links.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(hottest, order.size()));
+  std::partial_sort(order.begin(), last, order.end(), [&](std::size_t a, std::size_t b) {
+    const double ua = utilization(a);
+    const double ub = utilization(b);
+    return ua != ub ? ua > ub : a < b;
+  });
+  for (auto it = order.begin(); it != last; ++it) {
+    const Link& link = fabric.link(id_at<LinkId>(*it));
+    if (m.links[*it].bytes > 0)
+      r.hottest.push_back({fabric.name(link.from), fabric.name(link.to), fabric.tiers()[link.tier.index()].name,
+                           utilization(*it), m.links[*it].saturated.seconds()});
+  }
+}
+
+/// One rank a pipeline stage: the first.
+std::vector<RankId> stage_representatives(const Workload& w, std::int64_t stages) {
+  std::vector<RankId> ranks;
+  for (std::uint32_t s = 0; s < static_cast<std::uint32_t>(stages); ++s) {
+    const auto at = std::find(w.stage_of.begin(), w.stage_of.end(), s);
+    ranks.push_back(id_at<RankId>(static_cast<std::size_t>(at - w.stage_of.begin())));
+  }
+  return ranks;
+}
+
+std::shared_ptr<const Result::Timeline> timeline_of(Measured&& m, Workload&& w, std::vector<RankId> ranks,
+                                                    const Fabric& fabric) {
+  auto t = std::make_shared<Result::Timeline>();
+  t->workload = std::move(w);
+  t->ranks = std::move(ranks);
+  t->operations = std::move(m.traces);
+  t->tiers = std::move(m.tiers);
+  for (const Tier& tier : fabric.tiers()) t->tier_names.push_back(tier.name);
+  t->step = m.step;
+  const auto worst =
+      std::max_element(m.memory.begin(), m.memory.end(), [](const auto& a, const auto& b) { return a.peak < b.peak; });
+  t->overhead_bytes = overhead_bytes(worst->peak).count();
+  return t;
+}
+
+}  // namespace
+
+Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  Result r;
+  r.scenario = scenario;
+  const Fabric fabric = build_fabric(scenario.cluster, scenario.gpus);
+  Workload w = generate(scenario.model, scenario.plan, scenario.training, scenario.cluster.gpu);
+  SimulateOptions how{
+      .fidelity = scenario.network.fidelity, .routing = scenario.network.routing, .seed = scenario.network.seed};
+  if (options.trace) how.traced = stage_representatives(w, scenario.plan.pp);
+  Measured m = simulate(fabric, scenario.cluster.transport, w.job, how);
+
+  r.step_time_s = m.step.seconds();
+  sum_up_rates(r);
+  sum_up_ranks(r, m, w);
+  sum_up_memory(r, m, w);
+  sum_up_communication(r, m, w);
+  sum_up_links(r, m, fabric);
+  r.engine = {.ranks = w.job.ranks.size(),
+              .rank_classes = w.job.ranks.size(),
+              .events = m.engine.events,
+              .operations = m.engine.operations};
+  if (options.trace) r.timeline = timeline_of(std::move(m), std::move(w), how.traced, fabric);
+  r.engine.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  r.engine.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
+  return r;
+}
+
+}  // namespace foretrain

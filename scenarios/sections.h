@@ -1,0 +1,56 @@
+// The sections of a scenario, each from its map to its value. All note what is wrong in `problems` and return
+// something harmless, so that one run finds every mistake.
+#pragma once
+
+#include <optional>
+
+#include "scenarios/catalogue.h"
+#include "scenarios/scenario.h"
+#include "scenarios/yaml_reader.h"
+
+namespace foretrain {
+
+/// Limits that keep every product of ours inside 64 bits; far above anything built.
+inline constexpr std::int64_t gpus_most = std::int64_t{1} << 20;
+inline constexpr IntegerRange group_range{1, 4096};  // tp, cp, pp
+
+struct Reading {
+  const Catalogue& catalogue;
+  Problems& problems;
+};
+
+/// A resolved model (Catalogue::resolve).
+[[nodiscard]] Model read_model(const YamlNode& map, const Reading& reading);
+[[nodiscard]] Gpu read_gpu(const YamlNode& map, const std::string& path, Problems& problems);
+
+struct ClusterSection {
+  Cluster cluster;
+  std::int64_t gpus = 0;  ///< 0 where none are asked for
+};
+/// A resolved cluster. `path` is "cluster" in a scenario, where `gpus` is needed, and "" for a cluster by itself.
+[[nodiscard]] ClusterSection read_cluster(const YamlNode& map, const std::string& path, bool with_gpus,
+                                          const Reading& reading);
+[[nodiscard]] Training read_training(const YamlNode& map, Problems& problems);
+[[nodiscard]] Plan read_plan(const YamlNode& map, std::int64_t gpus, Problems& problems);
+[[nodiscard]] Network read_network(const YamlNode& map, const Cluster& cluster, Problems& problems);
+
+/// GPUs of one server; 1 where GPUs hang on the network themselves.
+[[nodiscard]] std::int64_t gpus_per_node(const FabricSpec& fabric);
+/// Most GPUs that the shape of a fabric can carry; none where it grows without end (rail-optimised groups).
+[[nodiscard]] std::optional<std::int64_t> shape_capacity(const FabricSpec& fabric);
+
+/// The words of enumerations that have no `to_text` of their own.
+[[nodiscard]] Words<Norm> norm_words();
+[[nodiscard]] Words<Activation> activation_words();
+[[nodiscard]] Words<Positions> positions_words();
+[[nodiscard]] Words<AttentionFlops> attention_flops_words();
+[[nodiscard]] Words<GpuGeneration> generation_words();
+template <class E>
+std::string_view word_for(const Words<E>& words, E value) {
+  for (const auto& [name, meaning] : words) {
+    if (meaning == value) return name;
+  }
+  return {};
+}
+
+}  // namespace foretrain

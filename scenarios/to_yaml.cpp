@@ -1,0 +1,138 @@
+// The canonical text of a Scenario: every value written out, nothing taken from the catalogue.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cctype>
+
+#include "scenarios/sections.h"
+
+namespace foretrain {
+namespace {
+
+/// A YAML word as it is when nothing in it could be misread, else in double quotes.
+std::string word(const std::string& text) {
+  bool plain = !text.empty() && std::isalpha(static_cast<unsigned char>(text.front())) != 0;
+  for (const char c : text)
+    plain = plain && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.');
+  const bool reserved = text == "null" || text == "Null" || text == "NULL" || text == "true" || text == "false";
+  if (plain && !reserved) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') out += '\\';
+    out += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return out + "\"";
+}
+
+template <class E>
+std::string list(const E& values) {
+  std::vector<std::string_view> words;
+  for (const auto value : values) words.push_back(to_text(value));
+  return fmt::format("[{}]", fmt::join(words, ", "));
+}
+
+std::string write_model(const Model& m) {
+  return fmt::format(
+      "model:\n  name: {}\n  layers: {}\n  hidden: {}\n  heads: {}\n  kv_heads: {}\n  head_dim: {}\n  activation: {}\n"
+      "  ffn_hidden: {}\n  vocabulary: {}\n  norm: {}\n  positions: {}\n  max_positions: {}\n  biases: {}\n"
+      "  dropout: {}\n  tied_embeddings: {}\n",
+      word(m.name), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim, word_for(activation_words(), m.activation),
+      m.ffn_hidden, m.vocabulary, word_for(norm_words(), m.norm), word_for(positions_words(), m.positions),
+      m.max_positions, m.biases, m.dropout, m.tied_embeddings);
+}
+
+std::string write_gpu(const Gpu& g) {
+  const std::string fp8 = g.peak_fp8 == FlopRate{} ? ""
+                                                   : fmt::format("    peak_fp8: {}\n    matmul_fp8: {}\n",
+                                                                 to_text(g.peak_fp8), to_text(g.matmul_fp8));
+  return fmt::format(
+      "  gpu:\n    name: {}\n    peak: {}\n    matmul: {}\n{}    flash_attention: {}\n    memory: {}\n"
+      "    memory_achieved: {}\n    memory_size: {}\n    memory_usable: {}\n    multiprocessors: {}\n",
+      word(g.name), to_text(g.peak), to_text(g.matmul), fp8, to_text(g.flash_attention), to_text(g.memory),
+      to_text(g.memory_achieved), to_text(g.memory_size), to_text(g.memory_usable), g.multiprocessors);
+}
+
+std::string write_node(const NodeSpec& n) {
+  return fmt::format(
+      "  node:\n    gpus: {}\n    nics: {}\n    nvlink: {}\n    nvlink_latency: {}\n    pcie: {}\n"
+      "    pcie_latency: {}\n    nic: {}\n    nic_latency: {}\n",
+      n.gpus, n.nics, to_text(n.nvlink), to_text(n.nvlink_latency), to_text(n.pcie), to_text(n.pcie_latency),
+      to_text(n.nic), to_text(n.nic_latency));
+}
+
+struct WriteFabric {
+  std::string operator()(const RailSpec& s) const {
+    return fmt::format(
+        "{}  fabric:\n    kind: rail_optimised\n    cable_latency: {}\n    nodes_per_group: {}\n"
+        "    oversubscription: {}\n",
+        write_node(s.node), to_text(s.cable.latency), s.nodes_per_group, s.oversubscription);
+  }
+  std::string operator()(const FatTreeSpec& s) const {
+    return fmt::format(
+        "{}  fabric:\n    kind: fat_tree\n    cable_latency: {}\n    tiers: {}\n    radix: {}\n"
+        "    leaf_oversubscription: {}\n    spine_oversubscription: {}\n",
+        write_node(s.node), to_text(s.cable.latency), s.tiers, s.radix, s.leaf_oversubscription,
+        s.spine_oversubscription);
+  }
+  std::string operator()(const MetaClosSpec& s) const {
+    return fmt::format(
+        "{}  fabric:\n    kind: meta_clos\n    cable_latency: {}\n    gpus_per_rack: {}\n    racks_per_pod: {}\n"
+        "    pods: {}\n    cluster_switches: {}\n    aggregation_switches: {}\n    aggregation_oversubscription: {}\n",
+        write_node(s.node), to_text(s.cable.latency), s.gpus_per_rack, s.racks_per_pod, s.pods, s.cluster_switches,
+        s.aggregation_switches, s.aggregation_oversubscription);
+  }
+  std::string operator()(const TorusSpec& s) const {
+    return fmt::format(
+        "  fabric:\n    kind: torus\n    shape: [{}]\n    link: {}\n    latency: {}\n    wraparound: {}\n",
+        fmt::join(s.shape, ", "), to_text(s.link), to_text(s.latency), s.wraparound);
+  }
+};
+
+std::string write_transport(const Transport& t) {
+  const NodeTransport& n = t.node;
+  const NetworkTransport& w = t.network;
+  return fmt::format(
+             "  transport:\n    node:\n      generation: {}\n      line: {}\n      launch: {}\n      ll_rate: {}\n"
+             "      ll128_step: {}\n      ll128_rate: {}\n      ring_step: {}\n      ring_rate: {}\n"
+             "      nvls_efficiency: {}\n      nvls_fill: {}\n      p2p_efficiency: {}\n",
+             word_for(generation_words(), n.generation), to_text(n.line), to_text(n.launch), to_text(n.ll_rate),
+             to_text(n.ll128_step), to_text(n.ll128_rate), to_text(n.ring_step), to_text(n.ring_rate),
+             n.nvls_efficiency, to_text(n.nvls_fill), n.p2p_efficiency) +
+         fmt::format(
+             "    network:\n      ll_step: {}\n      ll_rate: {}\n      ll128_step: {}\n      ll128_part: {}\n"
+             "      ring_step: {}\n      tree_step: {}\n      efficiency: {}\n      tree_allowed: {}\n"
+             "      ring_all_reduce_allowed: {}\n",
+             to_text(w.ll_step), to_text(w.ll_rate), to_text(w.ll128_step), w.ll128_part, to_text(w.ring_step),
+             to_text(w.tree_step), w.efficiency, w.tree_allowed, w.ring_all_reduce_allowed);
+}
+
+std::string write_training(const Training& t) {
+  return fmt::format(
+      "training:\n  sequence_length: {}\n  global_batch: {}\n  microbatch: {}\n  precision: {}\n  gradients: {}\n"
+      "  recompute: {}\n  recompute_modules: {}\n  attention: {}\n  attention_flops: {}\n",
+      t.sequence_length, t.global_batch, t.microbatch, to_text(t.precision), to_text(t.gradients), to_text(t.recompute),
+      list(t.recompute_modules), to_text(t.attention), word_for(attention_flops_words(), t.attention_flops));
+}
+
+std::string write_plan(const Plan& p) {
+  return fmt::format(
+      "parallelism:\n  tp: {}\n  cp: {}\n  pp: {}\n  dp: {}\n  sequence_parallel: {}\n  zero: {}\n"
+      "  schedule: {{kind: {}, virtual_stages: {}}}\n  order: {}\n  overlap: {{dp: {}, tp: {}, pp: {}}}\n"
+      "  bucket_parameters: {}\n",
+      p.tp, p.cp, p.pp, p.dp, p.sequence_parallel, p.zero, to_text(p.schedule.kind), p.schedule.virtual_stages,
+      list(p.order), p.overlap.dp, p.overlap.tp, p.overlap.pp, p.bucket_parameters);
+}
+
+}  // namespace
+
+std::string to_yaml(const Scenario& s) {
+  return fmt::format("name: {}\n", word(s.name)) + write_model(s.model) +
+         fmt::format("cluster:\n  name: {}\n  gpus: {}\n", word(s.cluster.name), s.gpus) + write_gpu(s.cluster.gpu) +
+         std::visit(WriteFabric{}, s.cluster.fabric) + write_transport(s.cluster.transport) +
+         fmt::format("  max_gpus: {}\n", s.cluster.max_gpus) + write_training(s.training) + write_plan(s.plan) +
+         fmt::format("network: {{routing: {}, fidelity: {}, seed: {}}}\n", to_text(s.network.routing),
+                     to_text(s.network.fidelity), s.network.seed);
+}
+
+}  // namespace foretrain

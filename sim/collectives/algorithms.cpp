@@ -1,0 +1,34 @@
+#include "sim/collectives/algorithms.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace foretrain {
+
+namespace {
+
+std::vector<std::unique_ptr<CollectiveAlgorithm>> make_all() {
+  std::vector<std::unique_ptr<CollectiveAlgorithm>> all;  // in NCCL's order of preference at a tie
+  all.push_back(make_tree());
+  all.push_back(make_ring());
+  all.push_back(make_nvls());
+  all.push_back(make_nvls_tree());
+  all.push_back(make_pairwise());
+  return all;
+}
+
+}  // namespace
+
+std::span<const std::unique_ptr<CollectiveAlgorithm>> algorithms() {
+  static const std::vector<std::unique_ptr<CollectiveAlgorithm>> all = make_all();
+  return all;
+}
+
+const CollectiveAlgorithm& algorithm(Algorithm id) {
+  for (const auto& candidate : algorithms()) {
+    if (candidate->id() == id) return *candidate;
+  }
+  throw std::invalid_argument("no algorithm is called " + std::string(to_text(id)));
+}
+
+}  // namespace foretrain

@@ -1,0 +1,53 @@
+// NVLS: an all-reduce of one node, reduced and copied inside the NVSwitch.
+#include "sim/collectives/nvls.h"
+
+#include "sim/collectives/algorithms.h"
+#include "sim/collectives/timing.h"
+
+namespace foretrain {
+
+void add_nvls(UsageSum& sum, const GroupLayout& layout, double wire, double goodput) {
+  // A round of neighbours crosses each GPU's link to and from the switch once: the links that NVLS loads.
+  for (const GroupLayout::Node& node : layout.nodes) {
+    for (std::size_t i = 0; i < node.gpus.size(); ++i) {
+      sum.route(node.gpus[i], node.gpus[(i + 1) % node.gpus.size()], 0, wire, goodput, goodput);
+    }
+  }
+}
+
+namespace {
+
+class Nvls final : public CollectiveAlgorithm {
+ public:
+  [[nodiscard]] Algorithm id() const override { return Algorithm::nvls; }
+
+  [[nodiscard]] bool supports(Collective op, Protocol protocol, const GroupShape& shape,
+                              const Transport& transport) const override {
+    return op == Collective::all_reduce && protocol == Protocol::simple && shape.nodes == 1 &&
+           timing::has_nvls(shape, transport);
+  }
+
+  [[nodiscard]] Duration latency(Collective, Protocol, Bytes size, const GroupShape& shape,
+                                 const Transport& transport) const override {
+    return timing::launch(shape, transport) + timing::nvls_fill(size, shape, transport);
+  }
+
+  [[nodiscard]] std::optional<double> rate_cap(Collective, Protocol, const GroupShape&,
+                                               const Transport&) const override {
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::vector<Usage> usage(Collective, Protocol, const GroupLayout& layout,
+                                         const CollectiveContext& context) const override {
+    UsageSum sum(context);
+    const GroupShape shape = shape_of(context.fabric, layout);
+    add_nvls(sum, layout, timing::nvls_wire(shape), timing::nvls_goodput(shape, context.transport));
+    return sum.take();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<CollectiveAlgorithm> make_nvls() { return std::make_unique<Nvls>(); }
+
+}  // namespace foretrain

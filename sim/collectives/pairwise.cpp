@@ -1,0 +1,53 @@
+// Pairwise: point-to-point copies. An all-to-all is one of 1/n of the message for every pair of ranks; a send/recv is
+// one.
+#include "sim/collectives/algorithms.h"
+#include "sim/collectives/timing.h"
+
+namespace foretrain {
+
+namespace {
+
+class Pairwise final : public CollectiveAlgorithm {
+ public:
+  [[nodiscard]] Algorithm id() const override { return Algorithm::pairwise; }
+
+  [[nodiscard]] bool supports(Collective op, Protocol protocol, const GroupShape&, const Transport&) const override {
+    return (op == Collective::all_to_all || op == Collective::send_recv) && protocol == Protocol::simple;
+  }
+
+  [[nodiscard]] Duration latency(Collective, Protocol, Bytes, const GroupShape& shape,
+                                 const Transport& transport) const override {
+    if (shape.ranks <= 1) return Duration{};
+    const Duration launch = timing::launch(shape, transport);
+    return shape.nodes > 1 ? launch + transport.network.ring_step : launch;
+  }
+
+  [[nodiscard]] std::optional<double> rate_cap(Collective, Protocol, const GroupShape&,
+                                               const Transport&) const override {
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::vector<Usage> usage(Collective op, Protocol, const GroupLayout& layout,
+                                         const CollectiveContext& context) const override {
+    const std::vector<GpuId>& members = layout.members;
+    if (members.size() <= 1) return {};
+    const double in_node = context.transport.node.p2p_efficiency;
+    const double between = context.transport.network.efficiency;
+    UsageSum sum(context);
+    if (op == Collective::send_recv) {
+      sum.route(members[0], members[1], 0, 1.0, in_node, between);
+      return sum.take();
+    }
+    const double part = 1.0 / static_cast<double>(members.size());
+    for (const GpuId from : members) {
+      for (const GpuId to : members) sum.route(from, to, 0, part, in_node, between);
+    }
+    return sum.take();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<CollectiveAlgorithm> make_pairwise() { return std::make_unique<Pairwise>(); }
+
+}  // namespace foretrain

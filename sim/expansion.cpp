@@ -1,0 +1,165 @@
+#include "sim/expansion.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "sim/resources.h"
+
+namespace foretrain {
+namespace {
+
+struct DistinctCall {
+  Collective op{};
+  std::int64_t size = 0;
+  bool operator==(const DistinctCall&) const = default;
+};
+
+/// By slot: the different calls that a program makes on it, in order of first appearance.
+std::vector<std::vector<DistinctCall>> distinct_calls(const Program& program) {
+  std::vector<std::vector<DistinctCall>> by_slot(program.slots);
+  for (const Stream& s : program.streams)
+    for (const Operation& o : s.operations) {
+      if (o.kind != OperationKind::communicate) continue;
+      auto& calls = by_slot[o.slot];
+      const DistinctCall call{o.op, o.amount};
+      if (std::find(calls.begin(), calls.end(), call) == calls.end()) calls.push_back(call);
+    }
+  return by_slot;
+}
+
+/// Decides choice and latency once a (call, shape of group), and collects usage vectors once a (communicator, choice).
+class Expander {
+ public:
+  Expander(const Fabric& fabric, const Transport& transport, const Job& job, const SimulateOptions& options)
+      : fabric_(fabric), transport_(transport), job_(job), options_(options),
+        router_(make_router(options.routing, fabric, options.seed)) {}
+
+  Expansion run() {
+    for (const Program& p : job_.programs) calls_of_program_.push_back(distinct_calls(p));
+    collect_rows();
+    for (std::size_t c = 0; c < job_.communicators.size(); ++c) {
+      out_.calls_begin.push_back(static_cast<std::uint32_t>(out_.calls.size()));
+      plan_communicator(id_at<CommunicatorId>(c));
+    }
+    out_.calls_begin.push_back(static_cast<std::uint32_t>(out_.calls.size()));
+    build_network();
+    return std::move(out_);
+  }
+
+ private:
+  struct Decision { Choice choice; Duration latency; std::optional<double> cap; };
+
+  const std::vector<DistinctCall>& calls_of(CommunicatorId id) const {
+    const RankBinding& first = job_.ranks[job_.communicators[id.index()].members.front().index()];
+    const auto slot = std::find(first.slots.begin(), first.slots.end(), id) - first.slots.begin();
+    const auto& by_slot = calls_of_program_[first.program];
+    static const std::vector<DistinctCall> nothing;
+    return static_cast<std::size_t>(slot) < by_slot.size() ? by_slot[static_cast<std::size_t>(slot)] : nothing;
+  }
+
+  void collect_rows() {
+    for (std::size_t c = 0; c < job_.communicators.size(); ++c)
+      for (const DistinctCall& call : calls_of(id_at<CommunicatorId>(c)))
+        out_.rows.push_back({job_.communicators[c].dimension, call.op});
+    std::sort(out_.rows.begin(), out_.rows.end());
+    out_.rows.erase(std::unique(out_.rows.begin(), out_.rows.end()), out_.rows.end());
+  }
+
+  void plan_communicator(CommunicatorId id) {
+    const auto& calls = calls_of(id);
+    if (calls.empty()) return;
+    const Communicator& communicator = job_.communicators[id.index()];
+    std::vector<GpuId> gpus;
+    gpus.reserve(communicator.members.size());
+    for (RankId r : communicator.members) gpus.push_back(job_.placement[r.index()]);
+    const GroupLayout layout(fabric_, std::move(gpus));
+    const GroupShape shape = shape_of(fabric_, layout);
+
+    std::vector<std::pair<std::pair<Collective, Choice>, ShapeId>> known;     // of this communicator
+    for (const DistinctCall& call : calls) {
+      PlannedCall planned{.op = call.op, .size = call.size};
+      planned.row = out_.row_of(communicator.dimension, call.op);
+      if (layout.ranks() > 1) {
+        const Decision& d = decide(call, shape);
+        planned.choice = d.choice;
+        planned.latency = d.latency;
+        planned.moves = call.size > 0;
+        if (planned.moves) planned.shape = shape_for(known, call.op, d, layout);
+      }
+      out_.calls.push_back(planned);
+    }
+  }
+
+  const Decision& decide(const DistinctCall& call, const GroupShape& shape) {
+    const auto key = std::tuple(call.op, call.size, shape);
+    if (const auto at = decisions_.find(key); at != decisions_.end()) return at->second;
+    const Choice choice = choose(call.op, bytes(call.size), shape, transport_, options_.forced);
+    const CollectiveAlgorithm& how = algorithm(choice.algorithm);
+    return decisions_
+        .emplace(key, Decision{choice, how.latency(call.op, choice.protocol, bytes(call.size), shape, transport_),
+                               how.rate_cap(call.op, choice.protocol, shape, transport_)})
+        .first->second;
+  }
+
+  ShapeId shape_for(std::vector<std::pair<std::pair<Collective, Choice>, ShapeId>>& known, Collective op,
+                    const Decision& d, const GroupLayout& layout) {
+    for (const auto& [key, id] : known)
+      if (key == std::pair(op, d.choice)) return id;
+    const CollectiveContext context{fabric_, *router_, transport_};
+    out_.usage.push_back(algorithm(d.choice.algorithm).usage(op, d.choice.protocol, layout, context));
+    rate_cap_.push_back(d.cap.value_or(uncapped));
+    const auto id = id_at<ShapeId>(out_.usage.size() - 1);
+    known.push_back({{op, d.choice}, id});
+    return id;
+  }
+
+  void build_network() {
+    ResourceMap map = reduce_links(fabric_, out_.usage, rate_cap_);
+    out_.resource_links = std::move(map.links);
+    out_.network = std::make_unique<FluidNetwork>(std::move(map.capacity));
+    for (std::size_t s = 0; s < map.loads.size(); ++s)
+      out_.network->add_shape(std::move(map.loads[s]), rate_cap_[s], fair_weight(out_.usage[s]));
+    for (PlannedCall& call : out_.calls) {
+      call.idle_time = call.latency;
+      if (call.moves)
+        call.idle_time += fluid_time(static_cast<double>(call.size), out_.network->idle_rate(call.shape));
+    }
+  }
+
+  /// Fairness is between flows of wire bytes: a transfer that puts w wire bytes a message byte on its busiest link, by
+  /// f flows, progresses at f/w of a fair share there.
+  static double fair_weight(const std::vector<Usage>& usage) {
+    const auto busiest = std::max_element(usage.begin(), usage.end(),
+                                          [](const Usage& a, const Usage& b) { return a.load < b.load; });
+    return busiest->flows / busiest->load;
+  }
+
+  const Fabric& fabric_;
+  const Transport& transport_;
+  const Job& job_;
+  const SimulateOptions& options_;
+  std::unique_ptr<Router> router_;
+  std::vector<std::vector<std::vector<DistinctCall>>> calls_of_program_;
+  std::map<std::tuple<Collective, std::int64_t, GroupShape>, Decision> decisions_;
+  std::vector<double> rate_cap_;
+  Expansion out_;
+};
+
+}  // namespace
+
+const PlannedCall* Expansion::find(CommunicatorId communicator, Collective op, std::int64_t size) const {
+  for (std::uint32_t i = calls_begin[communicator.index()]; i < calls_begin[communicator.index() + 1]; ++i)
+    if (calls[i].size == size && calls[i].op == op) return &calls[i];
+  return nullptr;
+}
+
+std::uint16_t Expansion::row_of(std::uint8_t dimension, Collective op) const {
+  return static_cast<std::uint16_t>(std::lower_bound(rows.begin(), rows.end(), RowKey{dimension, op}) - rows.begin());
+}
+
+Expansion expand(const Fabric& fabric, const Transport& transport, const Job& job, const SimulateOptions& options) {
+  return Expander(fabric, transport, job, options).run();
+}
+
+}  // namespace foretrain

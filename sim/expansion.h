@@ -1,0 +1,55 @@
+// Expansion: every distinct call of a job, turned into what the network plays, before the first event.
+//
+// A distinct call is (communicator, collective, size); its algorithm and protocol are the tuner's, its latency and
+// idle time numbers, its usage vector a *shape* shared by all sizes of one (communicator, collective, choice).
+//
+// Links become *resources* in two exact reductions: links that every shape loads alike are one resource (the narrowest
+// counts), and a resource that can never fill, because narrower resources before it let too little through, is left
+// out. On a non-blocking fabric with even spreading what remains is one resource a NIC direction.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "sim/network.h"
+#include "sim/program.h"
+#include "sim/simulate.h"
+
+namespace foretrain {
+
+/// One distinct call of one communicator.
+struct PlannedCall {
+  Collective op{};
+  std::int64_t size = 0;             ///< bytes of the message
+  Choice choice{};
+  Duration latency;
+  Duration idle_time;                ///< latency and transfer on an idle network
+  ShapeId shape;                     ///< meaningless where `moves` is false
+  bool moves = false;                ///< false: nothing crosses a link (one rank, or no bytes)
+  std::uint16_t row = 0;             ///< into Expansion::rows
+};
+
+struct RowKey {
+  std::uint8_t dimension = 0;
+  Collective op{};
+  auto operator<=>(const RowKey&) const = default;
+};
+
+struct Expansion {
+  std::vector<std::uint32_t> calls_begin;        ///< by communicator, one more than there are: into `calls`
+  std::vector<PlannedCall> calls;
+  std::vector<RowKey> rows;                      ///< (dimension, collective) pairs of the job, ascending
+  std::vector<std::vector<Usage>> usage;         ///< by shape: all links, for the byte counters
+  std::vector<std::vector<LinkId>> resource_links;   ///< by resource: the narrowest of the links that it stands for
+  std::unique_ptr<FluidNetwork> network;         ///< with its shapes registered, nothing started
+
+  [[nodiscard]] const PlannedCall* find(CommunicatorId communicator, Collective op, std::int64_t size) const;
+  [[nodiscard]] std::uint16_t row_of(std::uint8_t dimension, Collective op) const;
+};
+
+/// Throws std::invalid_argument when a forced algorithm cannot serve a call.
+[[nodiscard]] Expansion expand(const Fabric& fabric, const Transport& transport, const Job& job,
+                               const SimulateOptions& options);
+
+}  // namespace foretrain

@@ -1,0 +1,29 @@
+#include "sim/simulate.h"
+
+#include <fmt/format.h>
+
+#include "sim/player.h"
+
+namespace foretrain {
+
+std::string_view to_text(Fidelity fidelity) {
+  switch (fidelity) {
+    case Fidelity::fluid: return "fluid";
+    case Fidelity::analytic: return "analytic";
+  }
+  return "?";
+}
+
+Measured simulate(const Fabric& fabric, const Transport& transport, const Job& job, const SimulateOptions& options) {
+  if (const std::string wrong = job.check(); !wrong.empty()) throw std::invalid_argument(wrong);
+  for (GpuId gpu : job.placement)
+    if (gpu.index() >= fabric.gpu_count())
+      throw std::invalid_argument(
+          fmt::format("a rank is placed on GPU {} of a fabric of {}", gpu.value, fabric.gpu_count()));
+  for (RankId rank : options.traced)
+    if (rank.index() >= job.ranks.size())
+      throw std::invalid_argument(fmt::format("rank {} is to be traced; there are {}", rank.value, job.ranks.size()));
+  return Player(fabric, job, options, expand(fabric, transport, job, options)).play();
+}
+
+}  // namespace foretrain

@@ -1,0 +1,175 @@
+// Does the tuner pick what NCCL picks, keep to what is allowed, and estimate what the published formulas say?
+#include "sim/collectives/tuner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+namespace foretrain {
+namespace {
+
+Transport h100() { return {}; }
+
+Transport a100() {
+  Transport t;
+  t.node.generation = GpuGeneration::ampere;
+  t.node.line = gigabytes_per_second(300);
+  t.node.ring_rate = gigabytes_per_second(232);
+  return t;  // nvls_efficiency stays above 0: the generation alone must rule NVLS out
+}
+
+GroupShape shape(std::uint32_t nodes, std::uint32_t per_node = 8, double nic_gigabits = 400) {
+  return {.ranks = nodes * per_node,
+          .nodes = nodes,
+          .per_node_max = per_node,
+          .nics_per_node = per_node,
+          .nic = gigabits_per_second(nic_gigabits)};
+}
+
+constexpr Choice ring_ll{Algorithm::ring, Protocol::ll};
+constexpr Choice ring_simple{Algorithm::ring, Protocol::simple};
+
+TEST(Tuner, SmallMessagesUseLlAndLargeOnesSimple) {
+  for (const std::uint32_t nodes : {1U, 2U, 4U, 64U}) {
+    EXPECT_EQ(choose(Collective::all_reduce, kibibytes(1), shape(nodes), h100(), {}).protocol, Protocol::ll) << nodes;
+    EXPECT_EQ(choose(Collective::all_reduce, gibibytes(4), shape(nodes), h100(), {}).protocol, Protocol::simple)
+        << nodes;
+    EXPECT_EQ(choose(Collective::all_gather, kibibytes(1), shape(nodes), h100(), {}).protocol, Protocol::ll) << nodes;
+    EXPECT_EQ(choose(Collective::all_gather, gibibytes(4), shape(nodes), h100(), {}), ring_simple) << nodes;
+  }
+}
+
+TEST(Tuner, LargeAllReduceOnHopperIsNvls) {
+  EXPECT_EQ(choose(Collective::all_reduce, gibibytes(1), shape(1), h100(), {}).algorithm, Algorithm::nvls);
+  EXPECT_EQ(choose(Collective::all_reduce, gibibytes(1), shape(2), h100(), {}).algorithm, Algorithm::nvls_tree);
+}
+
+TEST(Tuner, ManyNodesUseTreesForSmallMessages) {
+  EXPECT_EQ(choose(Collective::all_reduce, kibibytes(8), shape(128), h100(), {}).algorithm, Algorithm::tree);
+}
+
+RC_GTEST_PROP(Tuner, NeverNvlsOnAmpere, ()) {
+  const auto nodes = *rc::gen::inRange<std::uint32_t>(1, 200);
+  const auto size = bytes(*rc::gen::inRange<std::int64_t>(1, std::int64_t{1} << 34));
+  const Choice choice = choose(Collective::all_reduce, size, shape(nodes, 8, 200), a100(), {});
+  RC_ASSERT(choice.algorithm != Algorithm::nvls && choice.algorithm != Algorithm::nvls_tree);
+}
+
+RC_GTEST_PROP(Tuner, PicksSomethingWithin10PercentOfNcclsBest, ()) {
+  const auto nodes = *rc::gen::inRange<std::uint32_t>(1, 200);
+  const auto per_node = *rc::gen::inRange<std::uint32_t>(1, 9);
+  RC_PRE(nodes * per_node > 1U);
+  const auto op = *rc::gen::element(Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+                                    Collective::broadcast, Collective::reduce);
+  const auto size = bytes(*rc::gen::inRange<std::int64_t>(1, std::int64_t{1} << 34));
+  const GroupShape group = shape(nodes, per_node);
+  const Choice choice = choose(op, size, group, h100(), {});
+  const auto chosen = nccl_estimate(op, choice, size, group, h100());
+  RC_ASSERT(chosen.has_value());
+  for (const Algorithm a : all_algorithms) {
+    for (const Protocol p : all_protocols) {
+      const auto other = nccl_estimate(op, {a, p}, size, group, h100());
+      if (other) RC_ASSERT(chosen->seconds() <= 1.1 * other->seconds() * (1 + 1e-9) + 1e-12);
+    }
+  }
+}
+
+TEST(Tuner, BroadcastAndReduceAreRings) {
+  for (const Collective op : {Collective::broadcast, Collective::reduce}) {
+    for (const Bytes size : {kibibytes(1), mebibytes(4), gibibytes(1)}) {
+      EXPECT_EQ(choose(op, size, shape(4), h100(), {}).algorithm, Algorithm::ring);
+    }
+  }
+}
+
+TEST(Tuner, PointToPointIsPairwiseWhateverIsForced) {
+  const Choice pairwise{Algorithm::pairwise, Protocol::simple};
+  EXPECT_EQ(choose(Collective::all_to_all, kibibytes(1), shape(2), h100(), {}), pairwise);
+  EXPECT_EQ(choose(Collective::send_recv, gibibytes(1), shape(2, 1), h100(), {Algorithm::ring, {}}), pairwise);
+}
+
+TEST(Tuner, ForcedIsObeyed) {
+  EXPECT_EQ(choose(Collective::all_reduce, gibibytes(1), shape(2), h100(), {Algorithm::ring, Protocol::ll}), ring_ll);
+  EXPECT_EQ(choose(Collective::all_reduce, gibibytes(1), shape(2), h100(), {Algorithm::tree, {}}).algorithm,
+            Algorithm::tree);
+  EXPECT_EQ(choose(Collective::all_reduce, gibibytes(1), shape(2), h100(), {{}, Protocol::ll128}).protocol,
+            Protocol::ll128);
+}
+
+TEST(Tuner, TheImpossibleIsRefusedInOneSentence) {
+  try {
+    (void)choose(Collective::broadcast, mebibytes(1), shape(2), h100(), {Algorithm::tree, Protocol::ll});
+    FAIL() << "accepted";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "broadcast of 16 ranks on 2 nodes cannot use the forced 'tree ll'; possible: ring ll, ring ll128, ring simple");
+  }
+  EXPECT_THROW((void)choose(Collective::all_reduce, mebibytes(1), shape(1, 8, 200), a100(), {Algorithm::nvls, {}}),
+               std::invalid_argument);
+  EXPECT_THROW((void)choose(Collective::all_reduce, mebibytes(1), shape(1), h100(), {Algorithm::nvls, Protocol::ll}),
+               std::invalid_argument);
+}
+
+TEST(Tuner, TransportBansAlgorithms) {
+  Transport plain_tcp = h100();
+  plain_tcp.network.tree_allowed = false;
+  Transport no_rings = h100();
+  no_rings.network.ring_all_reduce_allowed = false;
+  for (const Bytes size : {bytes(8), kibibytes(64), mebibytes(4), gibibytes(1)}) {
+    EXPECT_EQ(choose(Collective::all_reduce, size, shape(4), plain_tcp, {}).algorithm, Algorithm::ring);
+    EXPECT_NE(choose(Collective::all_reduce, size, shape(4), no_rings, {}).algorithm, Algorithm::ring);
+    EXPECT_EQ(choose(Collective::all_gather, size, shape(4), no_rings, {}).algorithm, Algorithm::ring);
+  }
+}
+
+// NCCL's estimate is latency + bytes / (1000 * algbw) us, with the numbers of its 2.30 tables.
+void expect_estimate(Collective op, Choice choice, Bytes size, const GroupShape& group, const Transport& transport,
+                     double us) {
+  const auto estimate = nccl_estimate(op, choice, size, group, transport);
+  ASSERT_TRUE(estimate.has_value());
+  EXPECT_NEAR(estimate->seconds() * 1e6, us, 1e-6);
+}
+
+TEST(NcclModel, EstimatesOfOneHopperNode) {
+  const double size = 64 << 20;
+  // 18 NVLinks of 20.6 GB/s carry 6 channels of 60, laid as 12 of 30: 360 GB/s of bus bandwidth.
+  expect_estimate(Collective::all_reduce, ring_simple, mebibytes(64), shape(1), h100(),
+                  8.4 + 14 * 3.4 + size / (1000 * 360.0 * 8 / 14));
+  expect_estimate(Collective::all_reduce, {Algorithm::ring, Protocol::ll128}, mebibytes(64), shape(1), h100(),
+                  14.0 + 14 * 1.9 + size / (1000 * 0.92 * 360 * 8 / 14));
+  expect_estimate(Collective::all_reduce, ring_ll, mebibytes(64), shape(1), h100(),
+                  6.6 + 14 * 0.6 + size / (1000 * 141.0 * 8 / 14));
+  // NVLS: 8 channels of 40, 85 % of twice that, 7 of 8 channels' worth.
+  expect_estimate(Collective::all_reduce, {Algorithm::nvls, Protocol::simple}, mebibytes(64), shape(1), h100(),
+                  25.0 + size / (1000 * 8 * (2 * 40 * 0.85 * 7 / 8) * 8 / 14));
+}
+
+TEST(NcclModel, EstimatesOfTwoAmpereNodes) {
+  const double size = 64 << 20;
+  // 8 NICs of 200 Gb/s at 24 GB/s. Rings keep that; channels inside go to 30, so they are split: 16 of 15 and 12.
+  expect_estimate(Collective::all_gather, ring_simple, mebibytes(64), shape(2, 8, 200), a100(),
+                  8.4 + 14 * 3.4 + 14.0 + size / (1000 * 192.0 * 16 / 15));
+  // A long all-reduce ring pays 1.4 times its latency.
+  expect_estimate(Collective::all_reduce, ring_simple, mebibytes(64), shape(2, 8, 200), a100(),
+                  1.4 * (8.4 + 28 * 3.4 + 2 * 14.0) + size / (1000 * 192.0 * 16 / 30));
+  // Tree: 0.92 of 240, half of that for two passes, 0.8 at 64 MiB (index log2(2^26 / 64) = 20).
+  expect_estimate(Collective::all_reduce, {Algorithm::tree, Protocol::simple}, mebibytes(64), shape(2, 8, 200), a100(),
+                  8.4 + 14 * 4.0 + 2 * 14.0 + size / (1000 * 0.92 * 240 / 2 * 0.8));
+}
+
+TEST(NcclModel, HasNoEstimateOfWhatNcclDoesNotModel) {
+  EXPECT_FALSE(
+      nccl_estimate(Collective::all_to_all, {Algorithm::pairwise, Protocol::simple}, mebibytes(1), shape(2), h100()));
+  EXPECT_FALSE(
+      nccl_estimate(Collective::all_reduce, {Algorithm::nvls, Protocol::simple}, mebibytes(1), shape(2), h100()));
+  EXPECT_FALSE(
+      nccl_estimate(Collective::broadcast, {Algorithm::tree, Protocol::simple}, mebibytes(1), shape(2), h100()));
+}
+
+}  // namespace
+}  // namespace foretrain

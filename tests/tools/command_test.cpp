@@ -1,0 +1,246 @@
+// The command line, driven in process: exit status, what goes to which stream, and the text of every mistake.
+#include "tools/foretrain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/tools/scratch.h"
+#include "tools/commands/command.h"
+
+namespace foretrain {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Json = nlohmann::ordered_json;
+
+struct Ran {
+  int status = 0;
+  std::string out, err;
+};
+
+Ran foretrain_with(const std::vector<std::string>& args) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const int status = run_command(args, {.out = out, .err = err});
+  return {status, out.str(), err.str()};
+}
+
+const std::string small = std::string(FORETRAIN_SOURCE_DIR) + "/scenarios/llama3-8b-one-node.yaml";
+
+void expect_mistake(const std::vector<std::string>& args, const std::string& message) {
+  const Ran ran = foretrain_with(args);
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(ran.err, message + "\n");
+}
+
+TEST(Command, WithoutArgumentsShowsHelpAsAMistake) {
+  const Ran ran = foretrain_with({});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_THAT(ran.err, HasSubstr("Usage: foretrain COMMAND"));
+}
+
+TEST(Command, Version) {
+  const Ran ran = foretrain_with({"--version"});
+  EXPECT_EQ(ran.status, 0);
+  EXPECT_THAT(ran.out, ::testing::MatchesRegex("foretrain [0-9]+[.][0-9]+[.][0-9]+\n"));
+}
+
+TEST(Command, HelpListsAllCommands) {
+  const Ran ran = foretrain_with({"--help"});
+  EXPECT_EQ(ran.status, 0);
+  for (const Command& command : commands()) EXPECT_THAT(ran.out, HasSubstr(std::string("\n  ") + std::string(command.name) + " "));
+}
+
+TEST(Command, EveryCommandHelpsWithALineAnOptionAndTwoExamples) {
+  for (const Command& command : commands()) {
+    const Ran ran = foretrain_with({std::string(command.name), "--help"});
+    EXPECT_EQ(ran.status, 0);
+    EXPECT_EQ(ran.err, "");
+    const std::string example = "\n  foretrain " + std::string(command.name) + " ";
+    std::size_t examples = 0;
+    for (std::size_t at = ran.out.find(example); at != std::string::npos; at = ran.out.find(example, at + 1)) ++examples;
+    EXPECT_EQ(examples, 2U) << ran.out;
+    std::istringstream lines(ran.out.substr(ran.out.find("Options:\n") + 9));
+    for (std::string line; std::getline(lines, line) && !line.empty();) EXPECT_THAT(line, StartsWith("  -")) << ran.out;
+  }
+}
+
+TEST(Command, MisspeltWords) {
+  expect_mistake({"rn"}, "foretrain: unknown command 'rn', did you mean 'run'?; allowed: run, topology, collective");
+  expect_mistake({"simulate"}, "foretrain: unknown command 'simulate'; allowed: run, topology, collective");
+  expect_mistake({"--verson"},
+                 "foretrain: unknown option '--verson', did you mean '--version'?; allowed: --help, --version");
+  expect_mistake({"run", "x.yaml", "--jsn", "a"},
+                 "foretrain run: unknown option '--jsn', did you mean '--json'?; `foretrain run --help` lists them");
+  expect_mistake({"run", "x.yaml", "--fid", "a"},
+                 "foretrain run: unknown option '--fid'; `foretrain run --help` lists them");
+}
+
+TEST(Command, MissingAndSuperfluousArguments) {
+  expect_mistake({"run"}, "foretrain run: SCENARIO.yaml is missing; usage: foretrain run SCENARIO.yaml [options]");
+  expect_mistake({"run", "a.yaml", "b.yaml"},
+                 "foretrain run: too many arguments; usage: foretrain run SCENARIO.yaml [options]");
+  expect_mistake({"run", "a.yaml", "--json"},
+                 "foretrain run: the required argument for option '--json' is missing; usage: foretrain run "
+                 "SCENARIO.yaml [options]");
+  expect_mistake({"topology"}, "foretrain topology: CLUSTER is missing; usage: foretrain topology CLUSTER [options]");
+  expect_mistake({"collective", "--gpus", "8"}, "foretrain collective: --cluster is missing");
+  expect_mistake({"collective", "--cluster", "dgx-h100-ndr"}, "foretrain collective: --gpus is missing");
+}
+
+TEST(Command, OutputsThatCannotBe) {
+  expect_mistake({"run", small, "--trace", "-"},
+                 "foretrain run: --trace needs a file; only --json can write to standard output");
+  expect_mistake({"run", small, "--json", "x", "--trace", "x"},
+                 "foretrain run: --json and --trace both write 'x'; give each a file of its own");
+  const Scratch scratch;
+  expect_mistake({"run", small, "--json", scratch / "none/x.json"},
+                 "cannot write '" + (scratch / "none/x.json") + "': there is no folder '" + (scratch / "none") + "'");
+}
+
+std::vector<std::string> collective(std::vector<std::string> more) {
+  std::vector<std::string> args = {"collective", "--cluster", "dgx-h100-ndr", "--gpus", "8"};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+TEST(CollectiveCommand, Mistakes) {
+  expect_mistake(collective({"--op", "allreduce2"}),
+                 "foretrain collective: --op: unknown 'allreduce2', did you mean 'all_reduce'?; allowed: all_reduce, "
+                 "all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv");
+  expect_mistake(collective({"--proto", "LL256"}),
+                 "foretrain collective: --proto: unknown 'LL256', did you mean 'll'?; allowed: ll, ll128, simple");
+  expect_mistake(collective({"-b", "1M", "-e", "8"}), "foretrain collective: -b 1048576 is above -e 8");
+  expect_mistake(collective({"-b", "8X"}),
+                 "foretrain collective: --begin: '8X' is no message size; allowed: a positive number of bytes, as 8, 1K, "
+                 "64M, 1G or 64MiB");
+  expect_mistake(collective({"-f", "1"}), "foretrain collective: -f 1: has to be above 1");
+  expect_mistake(collective({"-f", "2", "-i", "8"}), "foretrain collective: -f and -i exclude each other; give one");
+  expect_mistake(collective({"-b", "1", "-e", "1G", "-i", "1"}),
+                 "foretrain collective: more than 100000 sizes; take larger steps");
+  expect_mistake(collective({"--op", "send_recv"}), "foretrain collective: --gpus 8: send_recv is between 2 GPUs");
+}
+
+TEST(CollectiveCommand, SizesAreNcclTests) {
+  const Ran ran = foretrain_with(collective({"-b", "8", "-e", "64", "--json", "-"}));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  std::vector<std::int64_t> sizes;
+  for (const Json& row : Json::parse(ran.out)["rows"]) sizes.push_back(row["bytes"]);
+  EXPECT_EQ(sizes, (std::vector<std::int64_t>{8, 16, 32, 64}));
+}
+
+TEST(CollectiveCommand, ForcesAsNcclDoes) {
+  const Ran ran = foretrain_with(collective({"-b", "1M", "-e", "1M", "--algo", "Ring", "--proto", "LL128", "--json", "-"}));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const Json row = Json::parse(ran.out)["rows"][0];
+  EXPECT_EQ(row["algorithm"], "ring");
+  EXPECT_EQ(row["protocol"], "ll128");
+}
+
+TEST(CollectiveCommand, NeverAboveTheLine) {
+  const Ran ran = foretrain_with(collective({"-b", "1K", "-e", "1G", "-f", "4", "--json", "-"}));
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  double before = 0;
+  for (const Json& row : Json::parse(ran.out)["rows"]) {
+    EXPECT_LT(row["algbw_GBps"].get<double>(), 450) << "NVLink of an H100: 450 GB/s one way";
+    EXPECT_GE(row["time_us"].get<double>(), before) << "a larger message is never faster here";
+    before = row["time_us"];
+  }
+}
+
+TEST(TopologyCommand, CountsWhatWasAskedFor) {
+  const Ran ran = foretrain_with({"topology", "dgx-h100-ndr", "--gpus", "64", "--json", "-"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const Json json = Json::parse(ran.out);
+  EXPECT_EQ(json["gpus"], 64);
+  EXPECT_EQ(json["nodes"], 8);
+}
+
+TEST(TopologyCommand, WritesGraphviz) {
+  const Ran ran = foretrain_with({"topology", "dgx-h100-ndr", "--gpus", "16", "--dot", "-"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("graph"));
+  EXPECT_THAT(ran.out, HasSubstr("{"));
+}
+
+TEST(TopologyCommand, Mistakes) {
+  EXPECT_THAT(foretrain_with({"topology", "dgx-h100-ndr", "--gpus", "0"}).err,
+              StartsWith("foretrain topology: --gpus 0: 'dgx-h100-ndr' can have 1 to "));
+  EXPECT_EQ(foretrain_with({"topology", "dgx-h100-ndr", "--gpus", "100000000"}).status, 2);
+  EXPECT_EQ(foretrain_with({"topology", "no-such-cluster"}).status, 2);
+  EXPECT_EQ(foretrain_with({"topology", "dgx-h100-ndr", "--gpus", "eight"}).status, 2);
+}
+
+TEST(RunCommand, JsonOnStandardOutputIsAlone) {
+  const Ran ran = foretrain_with({"run", small, "--json", "-"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(ran.err, "") << "not a terminal: no progress";
+  EXPECT_GT(Json::parse(ran.out)["step_time_s"].get<double>(), 0);
+}
+
+TEST(RunCommand, WritesFilesAndASummary) {
+  const Scratch scratch;
+  const Ran ran = foretrain_with({"run", small, "--json", scratch / "r.json", "--trace", scratch / "t.json.gz"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(scratch.listing(), "r.json t.json.gz");
+  EXPECT_LE(std::count(ran.out.begin(), ran.out.end(), '\n'), 40);
+  const Json result = Json::parse(content_of(scratch / "r.json"));
+  const Json trace = Json::parse(unzipped(scratch / "t.json.gz"));
+  double last = 0;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] == "X") last = std::max(last, event["ts"].get<double>() + event["dur"].get<double>());
+  }
+  EXPECT_LE(last * 1e-6, result["step_time_s"].get<double>() + 1e-9) << "nothing is traced after the step";
+  EXPECT_GT(last * 1e-6, 0.5 * result["step_time_s"].get<double>());
+}
+
+TEST(RunCommand, SameScenarioSameBytes) {
+  const Scratch scratch;
+  std::vector<Json> results;
+  for (const char* name : {"a", "b"}) {
+    const Ran ran = foretrain_with({"run", small, "--json", "-", "--trace", scratch / name});
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    results.push_back(Json::parse(ran.out));
+    results.back()["engine"].erase("wall_s");
+    results.back()["engine"].erase("peak_rss_bytes");
+  }
+  EXPECT_EQ(results[0].dump(), results[1].dump());
+  EXPECT_TRUE(content_of(scratch / "a") == content_of(scratch / "b"));
+}
+
+TEST(RunCommand, SetAndFidelityReachTheScenario) {
+  const Ran ran = foretrain_with({"run", small, "--fidelity", "analytic", "--set", "network.seed=7", "--json", "-"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const Json network = Json::parse(ran.out)["scenario"]["network"];
+  EXPECT_EQ(network["fidelity"], "analytic");
+  EXPECT_EQ(network["seed"], 7);
+}
+
+TEST(RunCommand, AMistakeLeavesFilesAlone) {
+  const Scratch scratch;
+  put(scratch / "r.json", "before");
+  const Ran ran = foretrain_with({"run", small, "--set", "training.global_batch=-1", "--json", scratch / "r.json"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_EQ(ran.out, "");
+  EXPECT_THAT(ran.err, HasSubstr("training.global_batch"));
+  EXPECT_EQ(content_of(scratch / "r.json"), "before");
+  EXPECT_EQ(scratch.listing(), "r.json");
+}
+
+TEST(RunCommand, AMissingScenarioIsAMistake) {
+  const Ran ran = foretrain_with({"run", "no/such.yaml"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err, HasSubstr("no/such.yaml"));
+}
+
+}  // namespace
+}  // namespace foretrain

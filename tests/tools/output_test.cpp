@@ -1,0 +1,203 @@
+// Summary, JSON and tables, from results made by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/tools/samples.h"
+#include "tools/output/collective_table.h"
+#include "tools/output/json.h"
+#include "tools/output/summary.h"
+#include "tools/output/topology_table.h"
+#include "tools/output/yaml_to_json.h"
+
+namespace foretrain {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::ordered_json;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// UTF-8 characters: bytes that do not continue one.
+std::size_t columns(const std::string& line) {
+  return static_cast<std::size_t>(
+      std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+Result crowded_result() {
+  Result r = sample_result();
+  r.scenario.name = std::string(200, 'n');
+  r.communication.resize(40, r.communication.front());
+  r.tiers.resize(20, r.tiers.front());
+  r.hottest.resize(20, {std::string(80, 'f'), std::string(80, 't'), "nic", 1, 123456});
+  r.memory.fits = false;
+  return r;
+}
+
+TEST(Summary, FitsAScreen) {
+  for (const Result& r : {sample_result(), crowded_result(), Result{}}) {
+    for (const bool unicode : {false, true}) {
+      const auto lines = lines_of(summary(r, {.colour = false, .unicode = unicode}));
+      EXPECT_LE(lines.size(), summary_lines_max);
+      for (const std::string& line : lines) EXPECT_LE(columns(line), summary_columns_max) << line;
+    }
+  }
+}
+
+TEST(Summary, TheAnswerComesFirst) {
+  const auto lines = lines_of(summary(sample_result(), {}));
+  EXPECT_EQ(lines[0], "10.00 s a step   400 TFLOP/s per GPU   MFU 40.5 %   HFU 42.0 %   1.68 M tokens/s");
+  EXPECT_EQ(lines[1], "llama3-405b on 16,384 x h100-80gb of h100-roce-clos, fluid network");
+}
+
+TEST(Summary, SortsWhatTheTimeGoesTo) {
+  const std::string text = summary(sample_result(), {});
+  EXPECT_LT(text.find("  compute "), text.find("  waiting for tp "));
+  EXPECT_LT(text.find("  waiting for tp "), text.find("  pipeline bubble "));
+  EXPECT_THAT(text, HasSubstr("6.000 s    60.0 %"));
+  EXPECT_THAT(text, HasSubstr("10.000 s   100.0 %"));
+}
+
+// The bar is 40 columns: 60 % is 24 of them.
+TEST(Summary, BarsAreAsLongAsTheirShare) {
+  EXPECT_THAT(summary(sample_result(), {}), HasSubstr(" " + std::string(24, '#') + std::string(16, '.') + " "));
+}
+
+TEST(Summary, PlainUnlessAsked) {
+  const std::string plain = summary(sample_result(), {});
+  EXPECT_THAT(plain, Not(HasSubstr("\x1b")));
+  for (const char c : plain) EXPECT_EQ(static_cast<unsigned char>(c) & 0x80U, 0U);
+  EXPECT_THAT(summary(sample_result(), {.colour = true, .unicode = false}), HasSubstr("\x1b[1m"));
+  EXPECT_THAT(summary(sample_result(), {.colour = false, .unicode = true}), HasSubstr("█"));
+}
+
+TEST(Summary, SaysWhetherItFits) {
+  Result r = sample_result();
+  EXPECT_THAT(summary(r, {}), HasSubstr("peak 70.0 GiB of 80.0 GiB on stage 0 at 3.500 s: fits, 10.0 GiB free"));
+  r.memory.fits = false;
+  r.memory.peak_bytes = 84LL << 30;
+  EXPECT_THAT(summary(r, {}), HasSubstr("peak 84.0 GiB of 80.0 GiB on stage 0 at 3.500 s: DOES NOT FIT, 4.00 GiB over"));
+}
+
+std::set<std::string> keys(const Json& object) {
+  std::set<std::string> names;
+  for (const auto& [key, value] : object.items()) names.insert(key);
+  return names;
+}
+using Keys = std::set<std::string>;
+
+TEST(ResultJson, HasTheSchemasKeys) {
+  const Json json = Json::parse(result_json(sample_result()));
+  EXPECT_EQ(json["schema"], "foretrain.result/1");
+  EXPECT_EQ(keys(json), (Keys{"schema", "scenario", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu",
+                              "model_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "breakdown_s", "stages", "memory",
+                              "communication", "links", "engine"}));
+  EXPECT_EQ(keys(json["breakdown_s"]),
+            (Keys{"compute", "recompute", "tp", "cp", "ep", "dp", "pp", "bubble", "optimizer", "other"}));
+  EXPECT_EQ(keys(json["stages"][0]), (Keys{"stage", "compute_s", "bubble_s", "peak_memory_bytes"}));
+  EXPECT_EQ(keys(json["memory"]), (Keys{"fits", "peak_bytes", "capacity_bytes", "peak_stage", "parts_bytes"}));
+  EXPECT_EQ(keys(json["memory"]["parts_bytes"]),
+            (Keys{"parameters", "gradients", "optimizer", "activations", "buffers", "overhead"}));
+  EXPECT_EQ(keys(json["communication"][0]),
+            (Keys{"dimension", "op", "calls", "bytes", "time_s", "exposed_s", "busbw_Bps", "slowdown"}));
+  EXPECT_EQ(keys(json["links"]), (Keys{"tiers", "hottest"}));
+  EXPECT_EQ(keys(json["links"]["tiers"][0]), (Keys{"tier", "links", "bytes", "mean_utilization", "max_utilization"}));
+  EXPECT_EQ(keys(json["links"]["hottest"][0]), (Keys{"from", "to", "tier", "utilization", "saturated_s"}));
+  EXPECT_EQ(keys(json["engine"]), (Keys{"ranks", "rank_classes", "events", "wall_s", "peak_rss_bytes"}));
+}
+
+TEST(ResultJson, CarriesTheValues) {
+  const Result r = sample_result();
+  const Json json = Json::parse(result_json(r));
+  EXPECT_EQ(json["step_time_s"], r.step_time_s);
+  EXPECT_EQ(json["breakdown_s"]["tp"], r.breakdown.tp);
+  EXPECT_EQ(json["stages"][1]["bubble_s"], r.stages[1].bubble_s);
+  EXPECT_EQ(json["memory"]["parts_bytes"]["activations"], 47LL << 30);
+  EXPECT_EQ(json["communication"][3]["slowdown"], 1.3);
+  EXPECT_EQ(json["links"]["hottest"][0]["from"], "leaf17");
+  double sum = 0;
+  for (const auto& [key, value] : json["breakdown_s"].items()) sum += value.get<double>();
+  EXPECT_NEAR(sum, r.step_time_s, 1e-12 * r.step_time_s);
+  EXPECT_TRUE(json["scenario"].is_object());
+  EXPECT_EQ(result_json(r), result_json(r));
+}
+
+TEST(ResultJson, ScenarioKeepsTypesAndOrder) {
+  EXPECT_EQ(yaml_to_json("b: 1\na: [true, ~, 1.5us]\nc: {x: 0.5, y: '12', z: inf}\n").dump(),
+            R"({"b":1,"a":[true,null,"1.5us"],"c":{"x":0.5,"y":"12","z":"inf"}})");
+}
+
+CollectiveTable sample_table() {
+  const IdleCall call{.choice = {Algorithm::ring, Protocol::simple},
+                      .latency = microseconds(10),
+                      .time = microseconds(100),
+                      .limit = "nvlink"};
+  return {.cluster = "c", .ranks = 4, .rows = {{Collective::all_reduce, bytes(4'000'000), call}}};
+}
+
+// nccl-tests: algbw = size / time; busbw = algbw * 2(n-1)/n.
+TEST(CollectiveTable, BandwidthsAreNcclTests) {
+  const CollectiveTable table = sample_table();
+  EXPECT_DOUBLE_EQ(algbw(table.rows[0]), 4e6 / 100e-6);
+  EXPECT_DOUBLE_EQ(busbw(table.rows[0], 4), 4e6 / 100e-6 * 2 * 3 / 4);
+}
+
+TEST(CollectiveTable, LooksLikeNcclTests) {
+  const auto lines = lines_of(to_text(sample_table()));
+  EXPECT_EQ(lines[2], "#       size         count    type   redop       time    algbw    busbw  algorithm  protocol  limit");
+  EXPECT_EQ(lines[4], "     4000000       1000000   float     sum      100.0    40.00    60.00  ring       simple    nvlink");
+}
+
+// nccl-tests counts a rank's part of an all-gather: size / type / ranks.
+TEST(CollectiveTable, CountsElementsOfARanksPart) {
+  CollectiveTable table = sample_table();
+  table.rows[0].op = Collective::all_gather;
+  EXPECT_THAT(to_text(table), HasSubstr("     4000000        250000   float    none"));
+}
+
+TEST(CollectiveTable, JsonHasTheSchemasKeys) {
+  const Json json = Json::parse(to_json(sample_table()));
+  EXPECT_EQ(keys(json), (Keys{"cluster", "ranks", "rows"}));
+  EXPECT_EQ(keys(json["rows"][0]),
+            (Keys{"op", "bytes", "algorithm", "protocol", "time_us", "algbw_GBps", "busbw_GBps", "limit"}));
+  EXPECT_DOUBLE_EQ(json["rows"][0]["time_us"].get<double>(), 100);
+}
+
+TEST(TopologyTable, SaysWhatTheReportHolds) {
+  const TopologyReport report{
+      .gpus = 1024,
+      .nodes = 128,
+      .nics = 1024,
+      .vertices = 2500,
+      .links = 10000,
+      .switches = {{VertexKind::leaf, 64, 16, 24}, {VertexKind::spine, 16, 64, 64}},
+      .tiers = {{"nvlink", 2048, gigabytes_per_second(450), gigabytes_per_second(450), nanoseconds(500), std::nullopt},
+                {"leaf-spine", 512, gigabits_per_second(400), gigabits_per_second(400), nanoseconds(600), 7.0}},
+      .bisection = gigabytes_per_second(12800),
+      .bisection_of_injection = 0.5,
+      .diameter_hops = 8};
+  const std::string text = topology_text("c", report);
+  EXPECT_THAT(text, HasSubstr("c: 1,024 GPUs in 128 nodes, 1,024 NICs"));
+  EXPECT_THAT(text, HasSubstr("12.8 TB/s (50.0 % of what half of the GPUs can send"));
+  EXPECT_THAT(text, HasSubstr("16 - 24"));
+  EXPECT_THAT(text, HasSubstr("7.00 : 1"));
+  const Json json = Json::parse(topology_json("c", report));
+  EXPECT_EQ(json["tiers"][1]["oversubscription"], 7.0);
+  EXPECT_TRUE(json["tiers"][0]["oversubscription"].is_null());
+  EXPECT_EQ(json["bisection_Bps"], 12'800'000'000'000);
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,230 @@
+// Does a generated step show the bubbles, the traffic and the memory that the papers derive?
+#include "workloads/generate.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/simulate.h"
+#include "tests/support/small_fabric.h"
+#include "workloads/traffic.h"
+
+namespace foretrain {
+namespace {
+
+Model tiny(std::int64_t layers) {
+  return {.name = "tiny", .layers = layers, .hidden = 256, .ffn_hidden = 1024, .heads = 8, .kv_heads = 8, .head_dim = 32,
+          .vocabulary = 1024, .max_positions = 64};
+}
+
+Gpu some_gpu() {
+  return {.name = "test", .peak = teraflops(100), .matmul = teraflops(80), .flash_attention = teraflops(50),
+          .memory = gigabytes_per_second(1000), .memory_achieved = gigabytes_per_second(900),
+          .memory_size = gibibytes(80), .memory_usable = gibibytes(79), .multiprocessors = 100};
+}
+
+/// Forward f and backward b a layer and microbatch; embedding and loss cost nothing.
+StageCost flat_cost(Duration f, Duration b) {
+  StageCost cost;
+  cost.layer.attention.forward = f;
+  cost.layer.attention.backward_input = b;
+  return cost;
+}
+
+/// A network that costs nothing: messages of a few kilobytes at 1e15 bytes a second, no step latencies.
+Transport free_transport() {
+  Transport t;
+  t.node.launch = t.node.ll128_step = t.node.ring_step = t.node.nvls_fill = {};
+  t.network.ll_step = t.network.ll128_step = t.network.ring_step = t.network.tree_step = {};
+  t.node.ll_rate = t.node.ll128_rate = t.node.ring_rate = t.network.ll_rate = bytes_per_second(1'000'000'000'000'000);
+  return t;
+}
+
+Measured play(const Workload& w, const Transport& transport, std::uint32_t gpus_a_node = 1, SimulateOptions options = {}) {
+  const auto gpus = static_cast<std::uint32_t>(w.job.ranks.size());
+  const Bandwidth fast = bytes_per_second(1'000'000'000'000'000);
+  const Fabric fabric = test::build({.nodes = gpus / gpus_a_node, .gpus = gpus_a_node, .nvlink = fast, .nic = fast});
+  return simulate(fabric, transport, w.job, options);
+}
+
+double bubble_of(const Measured& m, const Job& job, std::size_t rank) {
+  Duration bubble = m.ranks[rank].tail;
+  for (std::size_t i = 0; i < m.communication.size(); ++i)
+    if (job.dimensions[m.communication[i].dimension].waiting_is_bubble) bubble += m.ranks[rank].waiting[i];
+  return bubble / m.step;
+}
+
+struct Pipeline { std::int64_t p, m, v; ScheduleKind kind; };
+
+void expect_bubble(const Pipeline& c, double expected) {
+  const Model model = tiny(c.p * c.v);
+  const Plan plan{.pp = c.p, .schedule = {c.kind, c.v}};
+  const Training training{.sequence_length = 4, .global_batch = c.m};
+  const StageCost cost = flat_cost(milliseconds(1000), milliseconds(2000));
+  const Workload w = generate(model, plan, training, some_gpu(), cost, false);
+  const Measured m = play(w, free_transport());
+  for (std::size_t rank = 0; rank < w.job.ranks.size(); ++rank)
+    EXPECT_NEAR(bubble_of(m, w.job, rank), expected, 1e-9) << "p " << c.p << " m " << c.m << " v " << c.v << " rank " << rank;
+  // The step itself: m microbatches of v chunks, plus p-1 chunks of ramp up and down (Narayanan 2021, section 2.2).
+  const double chunk = 3.0;
+  EXPECT_NEAR(m.step.seconds(), chunk * static_cast<double>(c.m * c.v + c.p - 1), 1e-9 * m.step.seconds());
+}
+
+TEST(Bubble, gpipe_and_1f1b_with_equal_stages) {
+  for (std::int64_t p : {1, 2, 3, 4, 8})
+    for (std::int64_t m : {1, 2, 4, 7, 16}) {
+      const double expected = static_cast<double>(p - 1) / static_cast<double>(m + p - 1);
+      expect_bubble({p, m, 1, ScheduleKind::gpipe}, expected);
+      expect_bubble({p, m, 1, ScheduleKind::one_f_one_b}, expected);
+    }
+}
+
+/// (p-1)/v of ramp against m of work: of the step, (p-1) / (v m + p - 1).
+TEST(Bubble, interleaving_divides_the_ramp_by_the_chunks) {
+  for (std::int64_t p : {2, 4, 8})
+    for (std::int64_t m : {p, 2 * p, 4 * p})
+      for (std::int64_t v : {2, 3, 4})
+        expect_bubble({p, m, v, ScheduleKind::interleaved_1f1b},
+                      static_cast<double>(p - 1) / static_cast<double>(v * m + p - 1));
+}
+
+TEST(Generate, one_microbatch_on_four_stages_shows_three_quarters_bubble) {
+  expect_bubble({4, 1, 1, ScheduleKind::one_f_one_b}, 0.75);
+}
+
+// ---- traffic ----
+
+std::int64_t message_bytes(const Program& p, Collective op, Slot slot) {
+  std::int64_t sum = 0;
+  for (const Stream& s : p.streams)
+    for (const Operation& o : s.operations)
+      if (o.kind == OperationKind::communicate && o.op == op && o.slot == static_cast<std::uint16_t>(slot)) sum += o.amount;
+  return sum;
+}
+
+/// Korthikanti 2022, section 4.2.2: with SP a layer has 2 gathers and 2 scatters forward, the same backward, and 2 more
+/// gathers of the saved inputs; without, 2 all-reduces each way. All of the whole activation b s h.
+TEST(Generate, tensor_parallel_messages_of_a_layer) {
+  const Model model = tiny(6);
+  const Training training{.sequence_length = 16, .global_batch = 3};
+  for (bool sp : {false, true}) {
+    const Plan plan{.tp = 4, .pp = 3, .sequence_parallel = sp, .schedule = {ScheduleKind::one_f_one_b, 1}};
+    const StageCost cost = flat_cost(milliseconds(1), milliseconds(2));
+    const Workload w = generate(model, plan, training, some_gpu(), cost, false);
+    const std::int64_t message = activation_message(model, plan, training).count();
+    EXPECT_EQ(message, 2 * 16 * 256);
+    const std::int64_t passes = 2 * 3;                     // layers of the middle stage x microbatches
+    const Program& middle = w.job.programs[1];
+    if (sp) {
+      EXPECT_EQ(message_bytes(middle, Collective::all_gather, Slot::tp), passes * (2 + 2 + 2) * message);
+      EXPECT_EQ(message_bytes(middle, Collective::reduce_scatter, Slot::tp), passes * (2 + 2) * message);
+    } else {
+      EXPECT_EQ(message_bytes(middle, Collective::all_reduce, Slot::tp), passes * (2 + 2) * message);
+    }
+    // To the next and to the previous stage: 1/tp of the activation a rank and microbatch.
+    EXPECT_EQ(message_bytes(middle, Collective::send_recv, Slot::forward_out), 3 * message / 4);
+    EXPECT_EQ(message_bytes(middle, Collective::send_recv, Slot::backward_out), 3 * message / 4);
+  }
+}
+
+/// ZeRO 0: one all-reduce of all gradients. ZeRO 1: reduce-scatter of gradients, all-gather of parameters.
+TEST(Generate, data_parallel_messages_of_a_step) {
+  const Model model = tiny(4);
+  const Training training{.sequence_length = 8, .global_batch = 8};
+  for (int zero : {0, 1})
+    for (bool overlap : {false, true})
+      for (std::int64_t pp : {1, 2}) {
+        const Plan plan{.pp = pp, .dp = 4, .zero = zero, .schedule = {ScheduleKind::one_f_one_b, 1},
+                        .overlap = {.dp = overlap}, .bucket_parameters = 100'000};
+        const StageCost cost = flat_cost(milliseconds(1), milliseconds(2));
+        const Workload w = generate(model, plan, training, some_gpu(), cost, true);
+        std::int64_t parameters = 0;
+        std::int64_t gradients = 0;
+        std::int64_t gathered = 0;
+        for (std::int64_t s = 0; s < pp; ++s) {
+          parameters += stage_parameters(model, plan, s);
+          const Program& program = w.job.programs[static_cast<std::size_t>(s)];
+          gradients += message_bytes(program, zero ? Collective::reduce_scatter : Collective::all_reduce, Slot::dp);
+          gathered += message_bytes(program, Collective::all_gather, Slot::dp);
+        }
+        EXPECT_EQ(gradients, 4 * parameters);                                    // fp32
+        EXPECT_EQ(gathered, zero ? 2 * parameters : 0);                          // bf16
+      }
+}
+
+// ---- whole steps ----
+
+struct Drawn { Model model; Plan plan; Training training; };
+
+Drawn draw() {
+  Drawn d;
+  const auto kind = *rc::gen::element(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved_1f1b);
+  const bool interleaved = kind == ScheduleKind::interleaved_1f1b;
+  d.plan.tp = *rc::gen::element(1, 2, 4);
+  d.plan.pp = interleaved ? *rc::gen::element(2, 3) : *rc::gen::element(1, 2, 3);
+  d.plan.dp = *rc::gen::element(1, 2, 3);
+  d.plan.zero = *rc::gen::element(0, 1);
+  d.plan.sequence_parallel = *rc::gen::arbitrary<bool>();
+  d.plan.schedule = {kind, interleaved ? *rc::gen::element(2, 3) : 1};
+  d.plan.overlap = {.dp = *rc::gen::arbitrary<bool>(), .tp = false, .pp = *rc::gen::arbitrary<bool>()};
+  d.plan.order = *rc::gen::element(std::array{Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp},
+                                   std::array{Axis::tp, Axis::pp, Axis::cp, Axis::ep, Axis::dp},
+                                   std::array{Axis::dp, Axis::cp, Axis::ep, Axis::tp, Axis::pp});
+  const std::int64_t m = d.plan.pp * *rc::gen::element(1, 2);
+  d.training.sequence_length = 64;
+  d.training.global_batch = m * d.plan.dp;
+  d.training.recompute = *rc::gen::element(Recompute::none, Recompute::selective, Recompute::full);
+  d.training.attention = *rc::gen::element(AttentionKernel::flash, AttentionKernel::unfused);
+  d.model = tiny(d.plan.stages() + *rc::gen::inRange<std::int64_t>(0, 5));
+  d.model.tied_embeddings = *rc::gen::arbitrary<bool>();
+  RC_PRE(check(d.model, d.plan, d.training, d.plan.ranks()).empty());
+  return d;
+}
+
+RC_GTEST_PROP(Generate, every_legal_plan_finishes_and_adds_up, ()) {
+  const Drawn d = draw();
+  const Workload w = generate(d.model, d.plan, d.training, some_gpu());
+  RC_ASSERT(w.job.check().empty());
+  const Fabric fabric = test::build({.nodes = static_cast<std::uint32_t>(d.plan.ranks()), .gpus = 1});
+  const Measured m = simulate(fabric, Transport{}, w.job, {});
+  for (const RankAccount& a : m.ranks) {
+    Duration sum = a.tail;
+    for (const auto* parts : {&a.busy, &a.exposed, &a.waiting})
+      for (Duration part : *parts) sum += part;
+    RC_ASSERT(sum == m.step);
+  }
+  // What a rank takes it gives back, but for its states: memory ends at parameters + gradients + optimizer.
+  for (const Program& p : w.job.programs) {
+    std::int64_t held = 0;
+    for (const Operation& o : p.streams.front().operations)
+      if (o.kind == OperationKind::memory && o.part > static_cast<std::uint8_t>(MemoryPart::optimizer)) held += o.amount;
+    RC_ASSERT(held == 0);
+  }
+}
+
+RC_GTEST_PROP(Generate, the_ranks_together_compute_every_layer_of_every_microbatch_once, ()) {
+  const Drawn d = draw();
+  const StageCost cost = flat_cost(picoseconds(1000), picoseconds(7000));
+  const Workload w = generate(d.model, d.plan, d.training, some_gpu(), cost, false);
+  const Measured m = play(w, free_transport());
+  Duration compute;
+  for (const RankAccount& a : m.ranks) compute += a.busy[static_cast<std::size_t>(Work::compute)];
+  const std::int64_t passes = d.model.layers * microbatches(d.plan, d.training) * d.plan.dp * d.plan.tp;
+  RC_ASSERT(compute == picoseconds(8000) * passes);
+}
+
+RC_GTEST_PROP(Generate, a_faster_network_never_makes_an_idle_one_slower, ()) {
+  const Drawn d = draw();
+  const Workload w = generate(d.model, d.plan, d.training, some_gpu());
+  const auto step = [&](std::int64_t factor) {
+    const Fabric fabric = test::build({.nodes = static_cast<std::uint32_t>(d.plan.ranks()), .gpus = 1,
+                                       .nic = gigabytes_per_second(5) * factor});
+    return simulate(fabric, Transport{}, w.job, {.fidelity = Fidelity::analytic}).step;
+  };
+  RC_ASSERT(step(4) <= step(1));
+}
+
+}  // namespace
+}  // namespace foretrain

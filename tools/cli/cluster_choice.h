@@ -1,0 +1,27 @@
+// A cluster and how many of its GPUs, as the commands that need no scenario ask for them.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "scenarios/scenario.h"
+#include "tools/cli/options.h"
+
+namespace foretrain {
+
+struct ClusterChoice {
+  Cluster cluster;
+  std::int64_t gpus = 0;
+};
+
+/// All GPUs that the cluster can have when `gpus` is absent. Throws UsageError when it cannot have that many.
+[[nodiscard]] ClusterChoice choose_cluster(const Syntax& syntax, const std::string& name,
+                                           std::optional<std::int64_t> gpus);
+
+/// The fabric; what its builder refuses (a number of GPUs that fills no torus) is the user's mistake.
+[[nodiscard]] Fabric fabric_of(const Syntax& syntax, const ClusterChoice& choice);
+
+/// Writes `text` whole or not at all to a file, or to `out` if its name is "-".
+void write_text(const std::string& path, const std::string& text, std::ostream& out);
+
+}  // namespace foretrain

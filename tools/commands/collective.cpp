@@ -1,0 +1,165 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/program_options/value_semantic.hpp>
+#include <cctype>
+#include <cmath>
+#include <optional>
+#include <ostream>
+#include <vector>
+
+#include "scenarios/scenario.h"
+#include "sim/simulate.h"
+#include "tools/cli/cluster_choice.h"
+#include "tools/cli/nearest.h"
+#include "tools/cli/options.h"
+#include "tools/cli/output_file.h"
+#include "tools/cli/size.h"
+#include "tools/commands/command.h"
+#include "tools/output/collective_table.h"
+
+namespace foretrain {
+namespace {
+
+// A table longer than this helps nobody.
+constexpr std::size_t rows_max = 100'000;
+
+template <class Values>
+std::string names_of(const Values& values) {
+  std::vector<std::string_view> names;
+  for (const auto value : values) names.push_back(to_text(value));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Syntax collective_syntax() {
+  Syntax syntax("collective", "collective --cluster CLUSTER --gpus N [options]",
+                "the table that nccl-tests would print: one call at a time on an idle network");
+  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  const std::string ops = "operation (default all_reduce): " + names_of(all_collectives);
+  const std::string algorithms = "force an algorithm, as NCCL_ALGO does: " + names_of(all_algorithms);
+  const std::string protocols = "force a protocol, as NCCL_PROTO does: " + names_of(all_protocols);
+  const std::string routings = "routing (default spread): " + names_of(all_routings);
+  syntax.options.add_options()
+      ("cluster", text("NAME"), "cluster of the catalogue, or a file (required)")
+      ("gpus", po::value<std::int64_t>()->value_name("N"), "ranks, one a GPU, the first N of the cluster (required)")
+      ("op", text("NAME"), ops.c_str())
+      ("begin,b", text("SIZE"), "smallest message (default 8; bytes, or 1K, 64M, 1G, 64MiB)")
+      ("end,e", text("SIZE"), "largest message (default 1G)")
+      ("factor,f", po::value<double>()->value_name("X"), "each message X times the one before (default 2)")
+      ("step,i", text("SIZE"), "each message SIZE larger than the one before, instead of -f")
+      ("algo", text("NAME"), algorithms.c_str())
+      ("proto", text("NAME"), protocols.c_str())
+      ("routing", text("NAME"), routings.c_str())
+      ("json", text("FILE"), "write the table as JSON; - is standard output, and then nothing else is");
+  syntax.examples = {"collective --cluster dgx-h100-ndr --gpus 64 --op all_reduce -b 8 -e 1G -f 2",
+                     "collective --cluster dgx-h100-ndr --gpus 8 --op all_gather -b 1M -e 64M --algo ring --json -"};
+  return syntax;
+}
+
+/// Lower case without '-' and '_', so that NCCL's own spellings (NVLSTree, LL128) are understood.
+std::string folded(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c != '_' && c != '-') result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return result;
+}
+
+template <class Values>
+auto named(const Syntax& syntax, const po::variables_map& values, const char* option, const Values& all)
+    -> std::optional<std::remove_cvref_t<decltype(all[0])>> {
+  if (values.count(option) == 0) return std::nullopt;
+  const std::string& text = values[option].as<std::string>();
+  std::vector<std::string> names;
+  for (const auto value : all) {
+    if (folded(to_text(value)) == folded(text)) return value;
+    names.emplace_back(to_text(value));
+  }
+  throw syntax.error(fmt::format("--{}: unknown '{}'{}; allowed: {}", option, text, did_you_mean(text, names),
+                                 fmt::join(names, ", ")));
+}
+
+Bytes size_of(const Syntax& syntax, const po::variables_map& values, const char* option, Bytes otherwise) {
+  if (values.count(option) == 0) return otherwise;
+  const Parsed<Bytes> parsed = parse_size(values[option].as<std::string>());
+  if (!parsed.value) throw syntax.error(fmt::format("--{}: {}", option, parsed.error));
+  return *parsed.value;
+}
+
+/// As nccl-tests: from -b to -e by factor or by step, both ends included.
+std::vector<Bytes> sizes_of(const Syntax& syntax, const po::variables_map& values) {
+  const Bytes begin = size_of(syntax, values, "begin", bytes(8));
+  const Bytes end = size_of(syntax, values, "end", gibibytes(1));
+  const bool by_step = values.count("step") > 0;
+  const bool by_factor = values.count("factor") > 0;
+  const Bytes step = size_of(syntax, values, "step", bytes(1));
+  const double factor = by_factor ? values["factor"].as<double>() : 2;
+  if (by_step && by_factor) throw syntax.error("-f and -i exclude each other; give one");
+  if (!(factor > 1) || !std::isfinite(factor)) throw syntax.error(fmt::format("-f {}: has to be above 1", factor));
+  if (begin > end) throw syntax.error(fmt::format("-b {} is above -e {}", begin.count(), end.count()));
+  std::vector<Bytes> sizes;
+  for (Bytes size = begin; size <= end;) {
+    if (sizes.size() == rows_max) throw syntax.error(fmt::format("more than {} sizes; take larger steps", rows_max));
+    sizes.push_back(size);
+    size = by_step ? size + step
+                   : std::max(size + bytes(1), bytes_rounded(static_cast<double>(size.count()) * factor));
+  }
+  return sizes;
+}
+
+struct Measurement {
+  Collective op{};
+  std::vector<Bytes> sizes;
+  Forced forced;
+  Routing routing{};
+};
+
+CollectiveTable measure(const Syntax& syntax, const ClusterChoice& choice, const Measurement& wanted) {
+  const Fabric fabric = fabric_of(syntax, choice);
+  const auto router = make_router(wanted.routing, fabric, Network{}.seed);
+  std::vector<GpuId> group;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(choice.gpus); ++i) group.push_back(id_at<GpuId>(i));
+  CollectiveTable table{.cluster = choice.cluster.name, .ranks = choice.gpus, .rows = {}};
+  for (const Bytes size : wanted.sizes) {
+    try {
+      table.rows.push_back({.op = wanted.op,
+                            .size = size,
+                            .call = idle_call(fabric, choice.cluster.transport, *router, wanted.op, size, group,
+                                              wanted.forced)});
+    } catch (const std::invalid_argument& e) {    // nothing runs this call on this group
+      throw syntax.error(e.what());
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+int show_collective(std::span<const std::string> args, const Console& console) {
+  const Syntax syntax = collective_syntax();
+  const auto values = syntax.parse(args, console.out);
+  if (!values) return 0;
+  for (const char* required : {"cluster", "gpus"}) {
+    if (values->count(required) == 0) throw syntax.error(fmt::format("--{} is missing", required));
+  }
+  const Measurement wanted{
+      .op = named(syntax, *values, "op", all_collectives).value_or(Collective::all_reduce),
+      .sizes = sizes_of(syntax, *values),
+      .forced = {.algorithm = named(syntax, *values, "algo", all_algorithms),
+                 .protocol = named(syntax, *values, "proto", all_protocols)},
+      .routing = named(syntax, *values, "routing", all_routings).value_or(Network{}.routing)};
+  const std::string json = values->count("json") > 0 ? (*values)["json"].as<std::string>() : std::string();
+  if (!json.empty() && json != "-") check_writable(json);
+  const std::int64_t gpus = (*values)["gpus"].as<std::int64_t>();
+  if (wanted.op == Collective::send_recv && gpus != 2) {
+    throw syntax.error(fmt::format("--gpus {}: send_recv is between 2 GPUs", gpus));
+  }
+  if (gpus == 1) throw syntax.error("--gpus 1: a collective needs at least 2 GPUs");
+  const ClusterChoice choice = choose_cluster(syntax, (*values)["cluster"].as<std::string>(), gpus);
+  const CollectiveTable table = measure(syntax, choice, wanted);
+  if (!json.empty()) write_text(json, to_json(table), console.out);
+  if (json != "-") console.out << to_text(table);
+  return 0;
+}
+
+}  // namespace foretrain

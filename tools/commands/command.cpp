@@ -1,0 +1,14 @@
+#include "tools/commands/command.h"
+
+namespace foretrain {
+
+std::span<const Command> commands() {
+  static constexpr Command all[] = {
+      {"run", "plays a scenario and says where the time and the memory go", run_scenario},
+      {"topology", "describes a cluster's network: counts, bisection, oversubscription", show_topology},
+      {"collective", "the simulated nccl-tests table of a cluster", show_collective},
+  };
+  return all;
+}
+
+}  // namespace foretrain

@@ -1,0 +1,7 @@
+#include "tools/version.h"
+
+namespace foretrain {
+
+std::string_view version() { return FORETRAIN_VERSION; }
+
+}  // namespace foretrain

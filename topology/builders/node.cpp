@@ -1,0 +1,117 @@
+#include "topology/builders/node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace foretrain {
+namespace {
+
+void check_oversubscription(double ratio) {
+  // A network built larger than its servers (below 1) is odd but real; below a tenth it is a mistake in units.
+  if (!(ratio >= 0.1 && ratio <= 1e6)) {
+    throw std::invalid_argument(fmt::format("oversubscription is {}; allowed: 0.1 to 1000000 (1 = none)", ratio));
+  }
+}
+
+/// The GPUs that NIC `nic` serves are neighbours: GPU g uses NIC g * nics / gpus, or all of that block.
+struct Block {
+  std::uint32_t first;
+  std::uint32_t last;  ///< one past
+};
+
+Block nics_for(const NodeSpec& spec, std::uint32_t gpu) {
+  if (spec.nics >= spec.gpus) {
+    const std::uint32_t each = spec.nics / spec.gpus;
+    return {gpu * each, (gpu + 1) * each};
+  }
+  const std::uint32_t nic = gpu / (spec.gpus / spec.nics);
+  return {nic, nic + 1};
+}
+
+}  // namespace
+
+void check_node(const NodeSpec& spec) {
+  if (spec.gpus == 0 || spec.gpus > 65536) {
+    throw std::invalid_argument(fmt::format("a node has {} GPUs; allowed: 1 to 65536", spec.gpus));
+  }
+  if (spec.nics == 0 || spec.nics > 65536 || (spec.gpus % spec.nics != 0 && spec.nics % spec.gpus != 0)) {
+    throw std::invalid_argument(
+        fmt::format("a node has {} NICs for {} GPUs; allowed: a number that divides that of the GPUs or is a multiple "
+                    "of it",
+                    spec.nics, spec.gpus));
+  }
+}
+
+std::vector<std::uint32_t> fill_nodes(const NodeSpec& spec, std::uint32_t gpus) {
+  check_node(spec);
+  if (gpus == 0) {
+    throw std::invalid_argument("the fabric has 0 GPUs; allowed: 1 or more");
+  }
+  constexpr std::uint32_t most = 1U << 22;
+  if (gpus > most) {
+    throw std::invalid_argument(fmt::format("the fabric has {} GPUs; the most is {}", gpus, most));
+  }
+  if (gpus < spec.gpus) {
+    return {gpus};
+  }
+  if (gpus % spec.gpus != 0) {
+    throw std::invalid_argument(fmt::format(
+        "the fabric has {} GPUs in nodes of {}; allowed: a multiple of {}, or fewer", gpus, spec.gpus, spec.gpus));
+  }
+  return std::vector<std::uint32_t>(gpus / spec.gpus, spec.gpus);
+}
+
+std::vector<VertexId> add_node(FabricBuilder& fabric, const NodeSpec& spec, std::uint32_t gpus) {
+  const TierId nvlink = fabric.tier("nvlink");
+  const TierId pcie = fabric.tier("pcie");
+  const NodeId node = fabric.node();
+  const VertexId nvswitch = fabric.add(VertexKind::nvswitch, node);
+  const VertexId host = fabric.add(VertexKind::host, node);
+  std::vector<VertexId> nics(nics_for(spec, gpus - 1).last);
+  for (VertexId& nic : nics) {
+    nic = fabric.add(VertexKind::nic, node);
+    fabric.connect(host, nic, spec.pcie, spec.pcie_latency, pcie);
+  }
+  for (std::uint32_t g = 0; g < gpus; ++g) {
+    const VertexId gpu = fabric.add(VertexKind::gpu, node);
+    fabric.connect(gpu, nvswitch, spec.nvlink, spec.nvlink_latency, nvlink);
+    const Block block = nics_for(spec, g);
+    for (std::uint32_t n = block.first; n < block.last; ++n) {
+      fabric.connect(gpu, nics[n], spec.pcie, spec.pcie_latency, pcie);
+    }
+  }
+  return nics;
+}
+
+ClosTiers declare_tiers(FabricBuilder& fabric) {
+  return {.nvlink = fabric.tier("nvlink"),
+          .pcie = fabric.tier("pcie"),
+          .nic = fabric.tier("nic"),
+          .leaf_spine = fabric.tier("leaf-spine")};
+}
+
+std::vector<VertexId> add_switches(FabricBuilder& fabric, VertexKind kind, std::uint32_t count) {
+  std::vector<VertexId> switches(count);
+  for (VertexId& it : switches) {
+    it = fabric.add(kind);
+  }
+  return switches;
+}
+
+Bandwidth uplink_bandwidth(Bandwidth down, std::uint32_t cables, double oversubscription) {
+  check_oversubscription(oversubscription);
+  return scaled(down, 1.0 / (oversubscription * cables));
+}
+
+Uplinks plan_uplinks(Bandwidth down, std::uint32_t ports, double oversubscription) {
+  check_oversubscription(oversubscription);
+  // 6 / 1.2 is a hair above 5 in binary: do not pay a sixth cable for that.
+  const double cables = std::ceil(ports / oversubscription - 1e-9);
+  const auto count = static_cast<std::uint32_t>(std::max(1.0, cables));
+  return {.cables = count, .each = uplink_bandwidth(down, count, oversubscription)};
+}
+
+}  // namespace foretrain

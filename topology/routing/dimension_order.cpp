@@ -1,0 +1,110 @@
+// Dimension order on a torus: first all hops along x, then y, then z, each the shorter way round; when both are equally
+// long, the way of growing coordinates. Deterministic and free of deadlock with two virtual channels (Dally and Seitz
+// 1987). On a fabric that is no torus: `spread`.
+
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "topology/routing/policies.h"
+
+namespace foretrain {
+namespace {
+
+/// Whether the network is routers only, one a point of the shape.
+bool is_plain(const Fabric& fabric, const TorusShape& shape) {
+  std::size_t routers = 0;
+  for (std::size_t v = 0; v < fabric.vertex_count(); ++v) {
+    const VertexKind kind = fabric.vertex(id_at<VertexId>(v)).kind;
+    routers += kind == VertexKind::router ? 1 : 0;
+    if (kind == VertexKind::leaf || kind == VertexKind::spine || kind == VertexKind::core) {
+      return false;
+    }
+  }
+  return routers == std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+}
+
+/// The switches of the graph are then the routers in the order of their ordinals: a SwitchId gives the coordinates.
+class DimensionOrder final : public Router {
+ public:
+  DimensionOrder(const Fabric& fabric, TorusShape shape) : graph_(fabric), shape_(std::move(shape)) {
+    std::uint32_t stride = 1;
+    for (const std::uint32_t extent : shape_) {
+      const std::uint32_t far_end = stride * (extent - 1);
+      wraps_.push_back(extent > 2 && step(0, far_end).has_value());
+      stride *= extent;
+    }
+  }
+
+  void route(GpuId from, GpuId to, std::uint64_t /*flow*/, std::vector<LinkShare>& path) const override {
+    if (from == to || route_over_nvswitch(graph_.fabric(), from, to, path)) {
+      return;
+    }
+    const std::span<const Port> ways_in = graph_.ports(from);
+    const std::span<const Port> ways_out = graph_.ports(to);
+    if (ways_in.empty() || ways_out.empty()) {
+      throw_no_path(graph_.fabric(), from, to);
+    }
+    const Port& in = ways_in.front();
+    const Port& out = ways_out.front();
+    append(in.to_nic, path);
+    append(in.to_switch, path);
+    if (!walk(in.at.value, out.at.value, path)) {
+      throw_no_path(graph_.fabric(), from, to);
+    }
+    append(out.from_switch, path);
+    append(out.from_nic, path);
+  }
+
+ private:
+  static void append(std::optional<LinkId> link, std::vector<LinkShare>& path) {
+    if (link) {
+      path.push_back({*link, 1});
+    }
+  }
+
+  [[nodiscard]] std::optional<LinkId> step(std::uint32_t from, std::uint32_t to) const {
+    return find_link(graph_.fabric(), graph_.vertex(SwitchId{from}), graph_.vertex(SwitchId{to}));
+  }
+
+  /// False when a cable of the torus is missing.
+  bool walk(std::uint32_t here, std::uint32_t there, std::vector<LinkShare>& path) const {
+    std::uint32_t stride = 1;
+    for (std::size_t d = 0; d < shape_.size(); ++d) {
+      const std::uint32_t extent = shape_[d];
+      const std::uint32_t goal = there / stride % extent;
+      std::uint32_t at = here / stride % extent;
+      const std::uint32_t ahead = (goal + extent - at) % extent;  // hops in growing direction, round if need be
+      const bool grows = wraps_[d] ? 2 * ahead <= extent : goal > at;
+      while (at != goal) {
+        const std::uint32_t next = grows ? (at + 1) % extent : (at + extent - 1) % extent;
+        const std::uint32_t next_router = here - at * stride + next * stride;
+        const std::optional<LinkId> link = step(here, next_router);
+        if (!link) {
+          return false;
+        }
+        path.push_back({*link, 1});
+        here = next_router;
+        at = next;
+      }
+      stride *= extent;
+    }
+    return true;
+  }
+
+  SwitchGraph graph_;
+  TorusShape shape_;
+  std::vector<bool> wraps_;  ///< by dimension
+};
+
+}  // namespace
+
+std::unique_ptr<Router> make_dimension_order(const Fabric& fabric) {
+  if (!fabric.torus() || !is_plain(fabric, *fabric.torus())) {
+    return make_spread(fabric);
+  }
+  return std::make_unique<DimensionOrder>(fabric, *fabric.torus());
+}
+
+}  // namespace foretrain

@@ -1,0 +1,149 @@
+// Spread: at the source and at every switch the bytes divide evenly over all links that lie on a shortest path, as
+// adaptive routing or packet spraying do when the network is idle.
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "topology/routing/policies.h"
+
+namespace foretrain {
+namespace {
+
+/// How a flow divides between two attachments; the same for all GPUs that hang there.
+struct Division {
+  std::vector<double> into_port;    ///< by port of the source
+  std::vector<LinkShare> between;   ///< switch to switch
+  std::vector<double> out_of_port;  ///< by port of the destination
+
+  [[nodiscard]] std::size_t size() const { return into_port.size() + between.size() + out_of_port.size() + 8; }
+};
+
+class Spread final : public Router {
+ public:
+  explicit Spread(const Fabric& fabric) : graph_(fabric), held_(graph_.switch_count(), 0) {}
+
+  void route(GpuId from, GpuId to, std::uint64_t /*flow*/, std::vector<LinkShare>& path) const override {
+    if (from == to || route_over_nvswitch(graph_.fabric(), from, to, path)) {
+      return;
+    }
+    const Division& division = division_of(from, to);
+    const std::span<const Port> in = graph_.ports(from);
+    const std::span<const Port> out = graph_.ports(to);
+    const std::size_t begin = path.size();
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      append(path, begin, in[i].to_nic, division.into_port[i]);
+      append(path, begin, in[i].to_switch, division.into_port[i]);
+    }
+    path.insert(path.end(), division.between.begin(), division.between.end());
+    const std::size_t last = path.size();
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      append(path, last, out[i].from_switch, division.out_of_port[i]);
+      append(path, last, out[i].from_nic, division.out_of_port[i]);
+    }
+  }
+
+ private:
+  /// Appends the share, or adds it where the link is already there (a NIC with several cables) since `begin`.
+  static void append(std::vector<LinkShare>& path, std::size_t begin, std::optional<LinkId> link, double share) {
+    if (!link || share == 0) {
+      return;
+    }
+    for (std::size_t i = begin; i < path.size(); ++i) {
+      if (path[i].link == *link) {
+        path[i].share += share;
+        return;
+      }
+    }
+    path.push_back({*link, share});
+  }
+
+  const Division& division_of(GpuId from, GpuId to) const {
+    const std::pair key(graph_.attachment(from), graph_.attachment(to));
+    const auto known = divisions_.find(key);
+    if (known != divisions_.end()) {
+      return known->second;
+    }
+    // Some 100 MB of shares; a job's routes come in runs over the same switches, so starting afresh is cheap enough.
+    constexpr std::size_t most = std::size_t{6} << 20;
+    Division division = divide(from, to);
+    if (divisions_held_ + division.size() > most) {
+      divisions_.clear();
+      divisions_held_ = 0;
+    }
+    divisions_held_ += division.size();
+    return divisions_.emplace(key, std::move(division)).first->second;
+  }
+
+  [[nodiscard]] Division divide(GpuId from, GpuId to) const {
+    const std::span<const std::uint16_t> distance = graph_.distances(graph_.attachment(to), graph_.attachment(from));
+    const std::uint16_t least = shortest(graph_, from, to, distance);
+    const std::span<const Port> in = graph_.ports(from);
+    const auto nearest =
+        std::count_if(in.begin(), in.end(), [&](const Port& port) { return distance[port.at.index()] == least; });
+    Division division;
+    std::vector<SwitchId> level;  // the switches that many hops from the end that hold part of the flow
+    for (const Port& port : in) {
+      const double share = distance[port.at.index()] == least ? 1.0 / static_cast<double>(nearest) : 0.0;
+      division.into_port.push_back(share);
+      hold(port.at, share, level);
+    }
+    while (distance[level.front().index()] > 0) {
+      level = step(level, distance, division.between);
+    }
+    deliver(to, division);
+    for (const SwitchId s : level) {
+      held_[s.index()] = 0;
+    }
+    return division;
+  }
+
+  void hold(SwitchId s, double share, std::vector<SwitchId>& level) const {
+    if (share > 0 && held_[s.index()] == 0) {
+      level.push_back(s);
+    }
+    held_[s.index()] += share;
+  }
+
+  /// Hands what each switch of the level holds to the next; empties them.
+  std::vector<SwitchId> step(const std::vector<SwitchId>& level, std::span<const std::uint16_t> distance,
+                             std::vector<LinkShare>& between) const {
+    std::vector<SwitchId> next_level;
+    for (const SwitchId here : level) {
+      nearer_.clear();
+      for (const SwitchGraph::Edge& edge : graph_.edges(here)) {
+        if (distance[edge.to.index()] + 1 == distance[here.index()]) {
+          nearer_.push_back(edge);
+        }
+      }
+      const double share = std::exchange(held_[here.index()], 0) / static_cast<double>(nearer_.size());
+      for (const SwitchGraph::Edge& edge : nearer_) {
+        between.push_back({edge.link, share});
+        hold(edge.to, share, next_level);
+      }
+    }
+    return next_level;
+  }
+
+  /// Each last switch divides what it holds over its ports to the destination.
+  void deliver(GpuId to, Division& division) const {
+    const std::span<const Port> out = graph_.ports(to);
+    for (const Port& port : out) {
+      const auto ports_here =
+          std::count_if(out.begin(), out.end(), [&](const Port& other) { return other.at == port.at; });
+      division.out_of_port.push_back(held_[port.at.index()] / static_cast<double>(ports_here));
+    }
+  }
+
+  SwitchGraph graph_;
+  mutable std::map<std::pair<AttachmentId, AttachmentId>, Division> divisions_;
+  mutable std::size_t divisions_held_ = 0;
+  mutable std::vector<double> held_;  ///< by switch; all 0 between calls
+  mutable std::vector<SwitchGraph::Edge> nearer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Router> make_spread(const Fabric& fabric) { return std::make_unique<Spread>(fabric); }
+
+}  // namespace foretrain

@@ -1,0 +1,139 @@
+#include "workloads/generate.h"
+
+#include <algorithm>
+
+#include "workloads/stage_program.h"
+
+namespace foretrain {
+
+std::string_view to_text(Work work) {
+  switch (work) {
+    case Work::compute: return "compute";
+    case Work::recompute: return "recompute";
+    case Work::optimizer: return "optimizer";
+    case Work::other: return "other";
+  }
+  return "?";
+}
+
+std::string_view to_text(Traffic traffic) {
+  switch (traffic) {
+    case Traffic::tp: return "tp";
+    case Traffic::cp: return "cp";
+    case Traffic::ep: return "ep";
+    case Traffic::dp: return "dp";
+    case Traffic::pp: return "pp";
+    case Traffic::other: return "other";
+  }
+  return "?";
+}
+
+namespace {
+
+constexpr Work all_work[] = {Work::compute, Work::recompute, Work::optimizer, Work::other};
+constexpr Traffic all_traffic[] = {Traffic::tp, Traffic::cp, Traffic::ep, Traffic::dp, Traffic::pp, Traffic::other};
+
+/// Makes the communicators of a plan and binds them to every rank's slots.
+class Binder {
+ public:
+  Binder(const Plan& plan, Job& job) : plan_(plan), job_(job) {
+    // Communicator 0 holds slots that a rank never calls; nobody is asked to call it.
+    for (std::size_t r = 0; r < job_.ranks.size(); ++r) job_.ranks[r].slots.reserve(slot_count);
+    bound_.assign(job_.ranks.size() * slot_count, std::nullopt);
+  }
+
+  void bind_groups() {
+    bind_axis(Slot::tp, Traffic::tp, Axis::tp);
+    bind_axis(Slot::dp, Traffic::dp, Axis::dp);
+    for (const auto& pipeline : groups(plan_, Axis::pp)) bind_pipeline(pipeline);
+    bind_model_groups();
+    fill_slots();
+  }
+
+ private:
+  CommunicatorId make(std::vector<RankId> members, Traffic traffic) {
+    job_.communicators.push_back({std::move(members), static_cast<std::uint8_t>(traffic)});
+    return id_at<CommunicatorId>(job_.communicators.size() - 1);
+  }
+  void bind(RankId rank, Slot slot, CommunicatorId id) {
+    bound_[rank.index() * slot_count + static_cast<std::size_t>(slot)] = id;
+  }
+  void bind_all(const std::vector<RankId>& members, Slot slot, Traffic traffic) {
+    const CommunicatorId id = make(members, traffic);
+    for (RankId r : members) bind(r, slot, id);
+  }
+  void bind_axis(Slot slot, Traffic traffic, Axis axis) {
+    for (const auto& group : groups(plan_, axis)) bind_all(group, slot, traffic);
+  }
+
+  void bind_pipeline(const std::vector<RankId>& ranks) {
+    if (ranks.size() < 2) return;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const RankId here = ranks[i];
+      const RankId next = ranks[(i + 1) % ranks.size()];
+      if (i + 1 == ranks.size() && plan_.schedule.virtual_stages == 1) break;      // nothing wraps around
+      const CommunicatorId forward = make({here, next}, Traffic::pp);
+      bind(here, Slot::forward_out, forward);
+      bind(next, Slot::forward_in, forward);
+      const CommunicatorId backward = make({next, here}, Traffic::pp);
+      bind(next, Slot::backward_out, backward);
+      bind(here, Slot::backward_in, backward);
+    }
+    bind_all({ranks.front(), ranks.back()}, Slot::embedding, Traffic::pp);
+  }
+
+  /// All ranks of one model replica: same data-parallel coordinate.
+  void bind_model_groups() {
+    std::vector<std::vector<RankId>> replicas(static_cast<std::size_t>(plan_.dp * plan_.cp));
+    for (std::size_t r = 0; r < job_.ranks.size(); ++r) {
+      const Coordinates at = coordinates_of(plan_, id_at<RankId>(r));
+      replicas[static_cast<std::size_t>(at.dp * plan_.cp + at.cp)].push_back(id_at<RankId>(r));
+    }
+    for (const auto& replica : replicas) bind_all(replica, Slot::model, Traffic::other);
+  }
+
+  /// A rank's slots are a prefix of the enumeration; one that it never calls gets a group of itself.
+  void fill_slots() {
+    for (std::size_t r = 0; r < job_.ranks.size(); ++r)
+      for (std::size_t s = 0; s < slot_count; ++s) {
+        const auto& id = bound_[r * slot_count + s];
+        job_.ranks[r].slots.push_back(id ? *id : make({id_at<RankId>(r)}, Traffic::other));
+      }
+  }
+
+  const Plan& plan_;
+  Job& job_;
+  std::vector<std::optional<CommunicatorId>> bound_;
+};
+
+}  // namespace
+
+Workload generate(const Model& model, const Plan& plan, const Training& training, const Gpu& gpu) {
+  const StageCost cost{layer_cost(gpu, model, plan, training), end_cost(gpu, model, plan, training)};
+  return generate(model, plan, training, gpu, cost, true);
+}
+
+Workload generate(const Model& model, const Plan& plan, const Training& training, const Gpu& gpu, const StageCost& cost,
+                  bool optimizer) {
+  Workload w;
+  w.layers = layers_by_stage(model, plan);
+  const StageInput in{model, plan, training, gpu, cost, w.layers, optimizer};
+  for (std::int64_t stage = 0; stage < plan.pp; ++stage) w.job.programs.push_back(stage_program(in, stage));
+  for (Work work : all_work) w.job.activities.emplace_back(to_text(work));
+  for (Traffic t : all_traffic)
+    w.job.dimensions.push_back({std::string(to_text(t)), t == Traffic::pp || t == Traffic::other});
+  for (MemoryPart part : all_memory_parts) w.job.memory_parts.emplace_back(to_text(part));
+
+  const auto ranks = static_cast<std::size_t>(plan.ranks());
+  w.job.ranks.resize(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const auto stage = static_cast<std::uint32_t>(coordinates_of(plan, id_at<RankId>(r)).pp);
+    w.job.ranks[r].program = stage;
+    w.stage_of.push_back(stage);
+    w.job.placement.push_back(id_at<GpuId>(r));
+  }
+  Binder(plan, w.job).bind_groups();
+  return w;
+}
+
+}  // namespace foretrain

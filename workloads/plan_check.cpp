@@ -1,0 +1,244 @@
+// The rules of a plan. Each small function looks at one subject and adds what it finds; none stops at the first.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "workloads/plan.h"
+
+namespace foretrain {
+namespace {
+
+using Errors = std::vector<PlanError>;
+using Values = std::vector<std::int64_t>;
+
+void add(Errors& errors, std::vector<std::string> keys, std::string message) {
+  errors.push_back({std::move(keys), std::move(message)});
+}
+
+/// The values of `allowed` (ascending, not empty) closest to `wanted`: one, or two at the same distance.
+Values nearest(const Values& allowed, std::int64_t wanted) {
+  const auto distance = [&](std::int64_t v) { return std::abs(v - wanted); };
+  const std::int64_t least = distance(*std::min_element(
+      allowed.begin(), allowed.end(), [&](std::int64_t a, std::int64_t b) { return distance(a) < distance(b); }));
+  Values found;
+  std::copy_if(allowed.begin(), allowed.end(), std::back_inserter(found),
+               [&](std::int64_t v) { return distance(v) == least; });
+  return found;
+}
+
+/// "allowed: 1, 2, 4, 8; nearest: 8"
+std::string choices(const Values& allowed, std::int64_t wanted) {
+  return fmt::format("allowed: {}; nearest: {}", fmt::join(allowed, ", "), fmt::join(nearest(allowed, wanted), " or "));
+}
+
+/// "allowed: multiples of 8; nearest: 16 or 24"
+std::string multiples(std::int64_t unit, std::int64_t wanted) {
+  const std::int64_t below = wanted / unit * unit;
+  Values around = below > 0 ? Values{below, below + unit} : Values{unit};
+  return fmt::format("allowed: multiples of {}; nearest: {}", unit, fmt::join(nearest(around, wanted), " or "));
+}
+
+Values divisors(std::int64_t n) {
+  Values found;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    found.push_back(d);
+    if (d != n / d) found.push_back(n / d);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+/// Whether KV heads can be spread over `tp` ranks: whole heads each, or each head on a whole number of ranks.
+bool kv_heads_spread(std::int64_t kv_heads, std::int64_t tp) {
+  return kv_heads >= tp ? kv_heads % tp == 0 : tp % kv_heads == 0;
+}
+
+bool all_positive(const Model& model, const Plan& plan, const Training& training, std::int64_t gpus, Errors& errors) {
+  const std::pair<const char*, std::int64_t> values[] = {
+      {"parallelism.tp", plan.tp},
+      {"parallelism.cp", plan.cp},
+      {"parallelism.pp", plan.pp},
+      {"parallelism.dp", plan.dp},
+      {"parallelism.schedule.virtual_stages", plan.schedule.virtual_stages},
+      {"parallelism.bucket_parameters", plan.bucket_parameters},
+      {"training.sequence_length", training.sequence_length},
+      {"training.global_batch", training.global_batch},
+      {"training.microbatch", training.microbatch},
+      {"cluster.gpus", gpus},
+      {"model.layers", model.layers},
+      {"model.hidden", model.hidden},
+      {"model.ffn_hidden", model.ffn_hidden},
+      {"model.heads", model.heads},
+      {"model.kv_heads", model.kv_heads},
+      {"model.head_dim", model.head_dim},
+      {"model.vocabulary", model.vocabulary}};
+  for (const auto& [key, value] : values) {
+    const std::string name = std::string(key).substr(std::string(key).rfind('.') + 1);
+    if (value < 1) add(errors, {key}, fmt::format("{} is {}; allowed: 1 or more", name, value));
+  }
+  return errors.empty();
+}
+
+void check_model(const Model& model, const Training& training, Errors& errors) {
+  if (model.heads % model.kv_heads != 0) {
+    add(errors, {"model.kv_heads", "model.heads"},
+        fmt::format("kv_heads {} does not divide {} heads; {}", model.kv_heads, model.heads,
+                    choices(divisors(model.heads), model.kv_heads)));
+  }
+  if (model.positions == Positions::learned && training.sequence_length > model.max_positions) {
+    add(errors, {"training.sequence_length", "model.max_positions"},
+        fmt::format("sequence_length {} is longer than the model's {} learned positions; allowed: 1 to {}; nearest: {}",
+                    training.sequence_length, model.max_positions, model.max_positions, model.max_positions));
+  }
+}
+
+void check_ranks(const Plan& plan, std::int64_t gpus, Errors& errors) {
+  if (plan.ranks() == gpus) return;
+  const std::int64_t replica = plan.tp * plan.cp * plan.pp;
+  const std::string wrong = fmt::format("tp {} x cp {} x pp {} x dp {} = {} ranks, but there are {} GPUs", plan.tp,
+                                        plan.cp, plan.pp, plan.dp, plan.ranks(), gpus);
+  if (gpus % replica == 0) {
+    add(errors, {"parallelism.dp", "cluster.gpus"}, fmt::format("{}; allowed: dp {}", wrong, gpus / replica));
+  } else {
+    add(errors, {"cluster.gpus", "parallelism.tp", "parallelism.pp", "parallelism.dp"},
+        fmt::format("{}; gpus {}", wrong, multiples(replica, gpus)));
+  }
+}
+
+/// TP splits heads, KV heads, the MLP width and, with sequence parallelism, the sequence. It never splits the hidden
+/// size by itself, and the vocabulary is padded to fit.
+void check_tp(const Model& model, const Plan& plan, const Training& training, Errors& errors) {
+  const auto sequence_splits = [&](std::int64_t tp) {
+    return !plan.sequence_parallel || training.sequence_length % tp == 0;
+  };
+  Values allowed = divisors(model.heads);
+  std::erase_if(allowed, [&](std::int64_t tp) {
+    return !kv_heads_spread(model.kv_heads, tp) || model.ffn_hidden % tp != 0 || !sequence_splits(tp);
+  });
+  const auto refuse = [&](const char* other_key, const std::string& why) {
+    add(errors, {"parallelism.tp", other_key}, fmt::format("tp {} {}; {}", plan.tp, why, choices(allowed, plan.tp)));
+  };
+  if (model.heads % plan.tp != 0) refuse("model.heads", fmt::format("does not divide {} heads", model.heads));
+  if (!kv_heads_spread(model.kv_heads, plan.tp)) {
+    refuse("model.kv_heads", fmt::format("neither divides {0} KV heads nor is a multiple of {0}", model.kv_heads));
+  }
+  if (model.ffn_hidden % plan.tp != 0) {
+    refuse("model.ffn_hidden", fmt::format("does not divide ffn_hidden {}", model.ffn_hidden));
+  }
+  if (!sequence_splits(plan.tp)) {
+    refuse("training.sequence_length",
+           fmt::format("does not divide sequence_length {}, which sequence_parallel splits", training.sequence_length));
+  }
+}
+
+void check_cp(const Plan& plan, Errors& errors) {
+  if (plan.cp == 1) return;
+  add(errors, {"parallelism.cp"}, fmt::format("cp {}: context parallelism is not available yet; allowed: 1", plan.cp));
+}
+
+/// A stage holds a layer at least; only the embedding and the loss may have a stage of their own.
+bool stages_fit(std::int64_t layers, std::int64_t stages) { return stages <= layers || stages == layers + 2; }
+
+void check_stages(const Model& model, const Plan& plan, Errors& errors) {
+  if (stages_fit(model.layers, plan.stages())) return;
+  const bool chunked = plan.schedule.virtual_stages > 1;
+  const std::int64_t other = chunked ? plan.pp : 1;
+  Values allowed;
+  for (std::int64_t v = 1; v * other <= model.layers + 2; ++v) {
+    if (stages_fit(model.layers, v * other)) allowed.push_back(v);
+  }
+  const std::string what = chunked && !allowed.empty() ? "virtual_stages" : "pp";
+  if (allowed.empty()) {  // even one chunk a rank is too many: the fault is in pp
+    for (std::int64_t pp = 1; pp <= model.layers + 2; ++pp) {
+      if (stages_fit(model.layers, pp)) allowed.push_back(pp);
+    }
+  }
+  const std::int64_t wanted = what == "pp" ? plan.pp : plan.schedule.virtual_stages;
+  const std::string virtual_key = "parallelism.schedule.virtual_stages";
+  add(errors,
+      what == "pp" ? std::vector<std::string>{"parallelism.pp", virtual_key, "model.layers"}
+                   : std::vector<std::string>{virtual_key, "parallelism.pp", "model.layers"},
+      fmt::format("pp {} x virtual_stages {} = {} stages for {} layers; allowed: 1 to {} stages, or {} with the "
+                  "embedding and the loss on stages of their own; nearest: {} {}",
+                  plan.pp, plan.schedule.virtual_stages, plan.stages(), model.layers, model.layers, model.layers + 2,
+                  what, fmt::join(nearest(allowed, wanted), " or ")));
+}
+
+void check_schedule(const Plan& plan, Errors& errors) {
+  const std::string virtual_key = "parallelism.schedule.virtual_stages";
+  const std::string kind_key = "parallelism.schedule.kind";
+  if (plan.schedule.kind != ScheduleKind::interleaved_1f1b) {
+    if (plan.schedule.virtual_stages != 1) {
+      add(errors, {virtual_key, kind_key},
+          fmt::format("virtual_stages {} with schedule {}; allowed: 1, or more with interleaved_1f1b",
+                      plan.schedule.virtual_stages, to_text(plan.schedule.kind)));
+    }
+    return;
+  }
+  if (plan.pp < 2) {
+    add(errors, {kind_key, "parallelism.pp"},
+        fmt::format("schedule interleaved_1f1b with pp {}; allowed: pp 2 or more, or schedule 1f1b", plan.pp));
+  }
+  if (plan.schedule.virtual_stages < 2) {
+    add(errors, {virtual_key, kind_key},
+        fmt::format("virtual_stages {} with schedule interleaved_1f1b; allowed: 2 or more, or schedule 1f1b",
+                    plan.schedule.virtual_stages));
+  }
+}
+
+/// The batch splits into whole microbatches on every replica; interleaved schedules send them through the chunks in
+/// groups of pp (Narayanan 2021, section 2.2).
+void check_batch(const Plan& plan, const Training& training, Errors& errors) {
+  const std::int64_t unit = training.microbatch * plan.dp;
+  const bool interleaved = plan.schedule.kind == ScheduleKind::interleaved_1f1b;
+  const std::string legal = multiples(interleaved ? unit * plan.pp : unit, training.global_batch);
+  if (training.global_batch % unit != 0) {
+    add(errors, {"training.global_batch", "training.microbatch", "parallelism.dp"},
+        fmt::format("global_batch {} is not a multiple of microbatch {} x dp {} = {}; {}", training.global_batch,
+                    training.microbatch, plan.dp, unit, legal));
+  } else if (interleaved && microbatches(plan, training) % plan.pp != 0) {
+    add(errors, {"training.global_batch", "training.microbatch", "parallelism.pp"},
+        fmt::format("{} microbatches are not a multiple of pp {}, as interleaved_1f1b needs; global_batch {}",
+                    microbatches(plan, training), plan.pp, legal));
+  }
+}
+
+void check_rest(const Plan& plan, const Training& training, Errors& errors) {
+  if (plan.zero < 0 || plan.zero > 1) {
+    add(errors, {"parallelism.zero"}, fmt::format("zero {} is not available yet; allowed: 0, 1", plan.zero));
+  }
+  std::array<Axis, 5> sorted = plan.order;
+  std::sort(sorted.begin(), sorted.end());
+  if (!std::equal(sorted.begin(), sorted.end(), std::begin(all_axes))) {
+    add(errors, {"parallelism.order"}, "order does not name every axis once; allowed: tp, cp, ep, dp, pp in any order");
+  }
+  if (training.gradients == Precision::fp8) {
+    add(errors, {"training.gradients"}, "gradients fp8; allowed: fp32, bf16, fp16");
+  }
+  if (training.recompute == Recompute::selective && training.recompute_modules.empty()) {
+    add(errors, {"training.recompute_modules", "training.recompute"},
+        "recompute selective without modules; allowed: attention, norm, activation");
+  }
+}
+
+}  // namespace
+
+std::vector<PlanError> check(const Model& model, const Plan& plan, const Training& training, std::int64_t gpus) {
+  Errors errors;
+  if (!all_positive(model, plan, training, gpus, errors)) return errors;  // the other rules divide by them
+  check_model(model, training, errors);
+  check_ranks(plan, gpus, errors);
+  check_tp(model, plan, training, errors);
+  check_cp(plan, errors);
+  check_stages(model, plan, errors);
+  check_batch(plan, training, errors);
+  check_schedule(plan, errors);
+  check_rest(plan, training, errors);
+  return errors;
+}
+
+}  // namespace foretrain
