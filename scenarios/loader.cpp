@@ -54,14 +54,18 @@ bool spoilt(const std::string& key, const Tree& tree, const Problems& problems) 
   for (auto dot = key.find('.'); dot != std::string::npos; dot = key.find('.', dot + 1)) {
     if (problems.bad(key.substr(0, dot))) return true;
   }
-  // The key is absent and its map holds one that nobody knows: probably the same, misspelt.
-  return problems.has_unknown(key.substr(0, key.rfind('.'))) && !find_key(tree, key).whole;
+  return problems.suspected(key);
 }
 
 /// A rule that is broken because a value was refused is no news.
 bool follows_from_another(const PlanError& error, const Tree& tree, const Problems& problems) {
-  return std::any_of(error.keys.begin(), error.keys.end(),
-                     [&](const std::string& key) { return spoilt(key, tree, problems); });
+  std::vector<std::string> keys = error.keys;
+  const auto concerns = [&](const char* key) { return std::find(keys.begin(), keys.end(), key) != keys.end(); };
+  // The product of all groups against the GPUs: it names the one to change, but depends on each.
+  if (concerns("parallelism.dp") && concerns("cluster.gpus")) {
+    keys.insert(keys.end(), {"parallelism.tp", "parallelism.cp", "parallelism.pp"});
+  }
+  return std::any_of(keys.begin(), keys.end(), [&](const std::string& key) { return spoilt(key, tree, problems); });
 }
 
 /// Points at the first of its keys that a --set gave, else that the scenario's file gives, else any file.
@@ -119,7 +123,12 @@ Scenario read(const YamlNode& root, const std::string& stem, const Reading& read
   const YamlNode* parallelism = top.child("parallelism");
   const YamlNode* network = top.child("network");
   std::optional<YamlNode> model_map, cluster_map;
-  if (model != nullptr) model_map = reading.catalogue.resolve(*model, Shelf::models, "model", problems);
+  if (const YamlNode* config = model == nullptr ? nullptr : model->find("hf_config")) {
+    problems.add(
+        config->place, "model.hf_config",
+        "is not read by this version; allowed: a catalogue name, a path to a YAML file, or the keys of a model");
+  } else if (model != nullptr)
+    model_map = reading.catalogue.resolve(*model, Shelf::models, "model", problems);
   if (cluster != nullptr && cluster->kind == YamlNode::Kind::scalar) {
     top.refuse("cluster", fmt::format("found {} without a number of GPUs; allowed: {{use: {}, gpus: N}}",
                                       described(*cluster), shown(cluster->scalar)));

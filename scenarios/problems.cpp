@@ -87,12 +87,6 @@ void Problems::add(const SourcePlace& place, const std::string& path, const std:
   bad_.insert(path);
 }
 
-void Problems::add_unknown(const SourcePlace& place, const std::string& map_path, const std::string& key,
-                           const std::string& message) {
-  add(place, dotted(map_path, shown(key)), message);
-  with_unknown_.insert(map_path);
-}
-
 bool Problems::any_bad(const std::string& path) const {
   return std::any_of(bad_.begin(), bad_.end(), [&](const std::string& bad) {
     return bad == path || (bad.starts_with(path) && (bad[path.size()] == '.' || bad[path.size()] == '['));
@@ -139,9 +133,8 @@ std::string shown(std::string_view text) {
 
 std::string nearest_word(std::string_view word, const std::vector<std::string>& known) {
   if (word.size() > 64) return {};
-  // Two slips, and one more for every four letters past eight, but never the whole of a short word.
-  const std::size_t allowed =
-      std::min(std::max<std::size_t>(2, word.size() / 4), word.size() > 1 ? word.size() - 1 : 0);
+  // One slip in a short word, two in a longer one, then one for every four letters.
+  const std::size_t allowed = word.size() <= 4 ? (word.size() > 1 ? 1 : 0) : std::max<std::size_t>(2, word.size() / 4);
   std::string best;
   std::size_t best_distance = allowed + 1;
   for (const std::string& candidate : known) {

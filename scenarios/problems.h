@@ -43,17 +43,15 @@ class Problems {
                                        bool option = false);
   /// `path` is the dotted key; `message` says "what is wrong; what is allowed".
   void add(const SourcePlace& place, const std::string& path, const std::string& message);
-  /// Notes that the map at `path` holds a key nobody knows: a key missing there may be that one, misspelt.
-  void add_unknown(const SourcePlace& place, const std::string& map_path, const std::string& key,
-                   const std::string& message);
+  /// The absent key at this dotted path is probably there, misspelt: what follows from its absence is no news.
+  void suspect(const std::string& path) { suspects_.insert(path); }
 
   [[nodiscard]] bool empty() const { return found_.empty(); }
   /// The value at this dotted key is wrong.
   [[nodiscard]] bool bad(const std::string& path) const { return bad_.count(path) > 0; }
   /// The same, of it or of anything inside it.
   [[nodiscard]] bool any_bad(const std::string& path) const;
-  [[nodiscard]] bool has_unknown(const std::string& map_path) const { return with_unknown_.count(map_path) > 0; }
-  /// All of them, sorted; past the first 50 only their number.
+  [[nodiscard]] bool suspected(const std::string& path) const { return suspects_.count(path) > 0; }
   [[nodiscard]] std::string text() const;
   /// Throws InputError with `text()` unless empty.
   void throw_if_any() const;
@@ -64,7 +62,7 @@ class Problems {
     std::string path, message;
   };
   std::vector<Problem> found_;
-  std::set<std::string> bad_, with_unknown_;
+  std::set<std::string> bad_, suspects_;
   std::size_t sources_ = 0;
 };
 

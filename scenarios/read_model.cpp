@@ -14,20 +14,6 @@ Words<AttentionFlops> attention_flops_words() {
 Model read_model(const YamlNode& map, const Reading& reading) {
   MapReader reader(map, "model", reading.problems);
   Model model;
-  if (map.find("hf_config") != nullptr) {
-    reader.child("hf_config");
-    reader.refuse(
-        "hf_config",
-        "is not read by this version; allowed: a catalogue name, a path to a YAML file, or the keys of a model");
-    return {.name = "",
-            .layers = 1,
-            .hidden = 1,
-            .ffn_hidden = 1,
-            .heads = 1,
-            .kv_heads = 1,
-            .head_dim = 1,
-            .vocabulary = 1};
-  }
   // 4096 heads of 4096 in 16,384 layers of 2^20: 2^60 parameters, within 64 bits.
   constexpr IntegerRange head_range{1, 4096};
   constexpr IntegerRange width_range{1, std::int64_t{1} << 20};

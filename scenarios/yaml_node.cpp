@@ -145,6 +145,13 @@ class TreeBuilder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
+/// Another `kind` gives the keys beside it another meaning: a file's keys for the old kind go.
+bool changes_kind(const YamlNode& base, const YamlNode& over) {
+  const YamlNode* was = base.find("kind");
+  const YamlNode* is = over.find("kind");
+  return was != nullptr && is != nullptr && was->scalar != is->scalar;
+}
+
 Position position_of(std::string_view text, std::size_t offset) {
   const std::string_view before = text.substr(0, offset);
   const auto line = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
@@ -235,6 +242,9 @@ void overlay(YamlNode& base, const YamlNode& over) {
     base = std::move(map);
   } else if (base.kind != YamlNode::Kind::map) {
     base = YamlNode{.kind = YamlNode::Kind::map, .place = over.place};
+  }
+  if (changes_kind(base, over)) {
+    std::erase_if(base.entries, [](const YamlEntry& entry) { return !entry.place.source->option; });
   }
   for (const YamlEntry& entry : over.entries) {
     const auto at =

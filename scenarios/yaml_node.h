@@ -48,7 +48,7 @@ inline constexpr std::size_t yaml_keys_max = 256;  ///< of one map
                                                  Problems& problems);
 
 /// Lays `over` onto `base`: maps key by key, anything else replaces. A map laid on plain text means that the text
-/// names a file: {use: text} and then the map.
+/// names a file: {use: text} and then the map. Another `kind` drops what a file said for the old one.
 void overlay(YamlNode& base, const YamlNode& over);
 
 /// What a message calls it: "nothing", "a map", "a list" or the text in quotes.

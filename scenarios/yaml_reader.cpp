@@ -194,13 +194,11 @@ void MapReader::finish() {
   std::vector<std::string> slips;  // known keys that an unknown one probably meant
   for (const YamlEntry& entry : map_->entries) {
     if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
-    std::vector<std::string> free;
-    std::copy_if(known_.begin(), known_.end(), std::back_inserter(free), [&](auto& key) { return !given(key); });
-    std::string near = nearest_word(entry.key, free);
-    if (near.empty()) near = nearest_word(entry.key, known_);
+    const std::string near = nearest_word(entry.key, known_);
     const std::string hint = near.empty() ? "" : fmt::format(", did you mean '{}'?", near);
-    problems_.add_unknown(entry.place, path_, entry.key,
-                          fmt::format("unknown key '{}'{}; allowed: {}", shown(entry.key), hint, joined(known_)));
+    problems_.add(entry.place, dotted(path_, shown(entry.key)),
+                  fmt::format("unknown key '{}'{}; allowed: {}", shown(entry.key), hint, joined(known_)));
+    if (!near.empty() && !given(near)) problems_.suspect(dotted(path_, near));
     slips.push_back(near);
   }
   for (const auto& [key, needed] : missing_) {

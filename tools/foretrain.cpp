@@ -27,6 +27,7 @@ std::string general_help() {
       "\nOptions:\n"
       "  --help      this text; after a command: its options\n"
       "  --version   the version\n\n"
+      "FORETRAIN_LOG=info in the environment makes it say what it is doing, on standard error.\n"
       "Exit status: 0 done; 1 a simulation that cannot finish (deadlock); 2 bad input or usage; 3 a fault of foretrain.\n\n"
       "Examples:\n"
       "  foretrain run scenarios/llama3-8b-one-node.yaml\n"

@@ -8,7 +8,7 @@
 //     max-min solver holds below a link's bandwidth; wire is what the link's byte counter counts.
 // On an idle network the time of a call is latency + size / min(rate_cap, min over links of bandwidth / load).
 //
-// One algorithm a file, one line in `algorithms()` (tuner.cpp).
+// One algorithm a file, one line in `algorithms()` (algorithms.cpp).
 #pragma once
 
 #include <memory>

@@ -98,6 +98,7 @@ Choice choose(Collective op, Bytes size, const GroupShape& shape, const Transpor
   if (shape.ranks <= 1) return {Algorithm::ring, Protocol::simple};
   const std::vector<Choice> possible = candidates(op, shape, transport);
   std::vector<Candidate> ranked;
+  ranked.reserve(possible.size());
   for (const Choice choice : possible) {
     if (!allowed(choice, forced)) continue;
     // Where NCCL has no estimate it never picks a combination, unless told to.

@@ -1,6 +1,7 @@
 // Bisection by formula, max-flow against brute force over all cuts, diameter against all pairs.
 #include "topology/analysis.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -31,18 +32,34 @@ TEST(Bisection, FullFatTreeIsFull) {
   }
 }
 
+/// Leaves of 40 ports, d down and d / o up: 40 o / (1 + o) down is whole for these. Eight full leaves, four a half.
 TEST(Bisection, FallsByTheLeavesOversubscription) {
-  for (const double ratio : {1.5, 2.0, 3.0}) {
-    const TopologyReport report = analyse(build_fat_tree(
-        {.node = {}, .cable = {}, .gpus = 16 * 48, .tiers = 2, .radix = 64, .leaf_oversubscription = ratio}));
-    // 768 GPUs fill whole leaves of 32, 40 (38 rounded to nodes) or 48 down ports only at some ratios; what crosses is
-    // what the leaves of the first half let up.
-    EXPECT_LE(report.bisection_of_injection, 1);
-    EXPECT_GE(report.bisection_of_injection, 1 / ratio - 1e-9);
+  for (const double ratio : {1.0, 1.5, 3.0, 4.0}) {
+    const double down = 40 * ratio / (1 + ratio);
+    const TopologyReport report = analyse(build_fat_tree({.node = {.gpus = 1, .nics = 1},
+                                                          .cable = {},
+                                                          .gpus = static_cast<std::uint32_t>(8 * down),
+                                                          .tiers = 2,
+                                                          .radix = 40,
+                                                          .leaf_oversubscription = ratio}));
+    EXPECT_NEAR(rate(report.bisection), 4 * down * nic / ratio, 1e-8 * 4 * down * nic);
+    EXPECT_NEAR(report.bisection_of_injection, 1 / ratio, 1e-8);
   }
-  const TopologyReport whole = analyse(
-      build_fat_tree({.node = {}, .cable = {}, .gpus = 16 * 48, .tiers = 2, .radix = 64, .leaf_oversubscription = 3}));
-  EXPECT_NEAR(whole.bisection_of_injection, 1.0 / 3, 1e-9);  // 48 down, 16 up, 16 leaves
+}
+
+/// Pods of a three-tier tree at a spine oversubscription: a cut between whole pods lets that part through.
+TEST(Bisection, FallsByTheSpinesOversubscription) {
+  for (const double ratio : {1.0, 3.0, 7.0}) {
+    FatTreeSpec spec{.node = {.gpus = 1, .nics = 1},
+                     .cable = {},
+                     .gpus = 0,
+                     .tiers = 3,
+                     .radix = 8,
+                     .leaf_oversubscription = 1,
+                     .spine_oversubscription = ratio};
+    spec.gpus = static_cast<std::uint32_t>(fat_tree_capacity(spec));
+    EXPECT_NEAR(analyse(build_fat_tree(spec)).bisection_of_injection, 1 / ratio, 1e-8);
+  }
 }
 
 TEST(Bisection, RailOptimisedIsFullUnlessOversubscribed) {
@@ -172,11 +189,11 @@ TEST(MaxFlow, IsSymmetric) {
 
 // --- The rest of the report ---------------------------------------------------------------------------------------
 
-class EveryShape : public testing::TestWithParam<Shape> {};
-INSTANTIATE_TEST_SUITE_P(Analysis, EveryShape, testing::ValuesIn(all_shapes));
+class AnalysisOf : public testing::TestWithParam<Shape> {};
+INSTANTIATE_TEST_SUITE_P(Analysis, AnalysisOf, testing::ValuesIn(all_shapes));
 
 /// The longest of all routes, which find their ways by other code.
-TEST_P(EveryShape, DiameterIsTheLongestRoute) {
+TEST_P(AnalysisOf, DiameterIsTheLongestRoute) {
   const Fabric fabric = build_shape(GetParam());
   const auto router = make_router(Routing::ecmp, fabric, 1);
   std::size_t longest = 0;
@@ -190,7 +207,7 @@ TEST_P(EveryShape, DiameterIsTheLongestRoute) {
   EXPECT_EQ(analyse(fabric).diameter_hops, longest);
 }
 
-TEST_P(EveryShape, CountsAddUp) {
+TEST_P(AnalysisOf, CountsAddUp) {
   const Fabric fabric = build_shape(GetParam());
   const TopologyReport report = analyse(fabric);
   std::size_t links = 0;
@@ -208,7 +225,7 @@ TEST_P(EveryShape, CountsAddUp) {
   EXPECT_EQ(report.gpus + report.nics + counts[VertexKind::host] + switches, report.vertices);
 }
 
-TEST_P(EveryShape, BisectionIsNoMoreThanInjection) {
+TEST_P(AnalysisOf, BisectionIsNoMoreThanInjection) {
   const TopologyReport report = analyse(build_shape(GetParam()));
   if (report.nodes > 1) {
     EXPECT_GT(report.bisection_of_injection, 0);
@@ -228,7 +245,7 @@ TEST(Dot, DrawsEveryVertexOrFoldsNodes) {
   const Fabric fabric = build_rail_optimised({.node = {}, .cable = {}, .gpus = 16, .nodes_per_group = 2});
   const std::string all = to_dot(fabric);
   for (std::size_t v = 0; v < fabric.vertex_count(); ++v) {
-    EXPECT_THAT(all, testing::HasSubstr("\"" + fabric.name(id_at<VertexId>(v)) + "\" ["));
+    EXPECT_THAT(all, testing::HasSubstr(fmt::format("\"{}\" [", fabric.name(id_at<VertexId>(v)))));
   }
   EXPECT_EQ(static_cast<std::size_t>(std::count(all.begin(), all.end(), '-')), fabric.link_count() / 2 * 2);
   const std::string folded = to_dot(fabric, 10);

@@ -143,13 +143,15 @@ TEST_P(Ratio, IsExactWhateverTheNumberOfCables) {
   const Fabric two =
       build_fat_tree({.node = {}, .cable = {}, .gpus = 512, .tiers = 2, .radix = 64, .leaf_oversubscription = ratio});
   EXPECT_NEAR(oversubscription(two, "leaf-spine"), ratio, tolerance);
-  const Fabric three = build_fat_tree({.node = {.gpus = 1, .nics = 1},
-                                       .cable = {},
-                                       .gpus = 256,
-                                       .tiers = 3,
-                                       .radix = 8,
-                                       .leaf_oversubscription = 1.5,
-                                       .spine_oversubscription = ratio});
+  FatTreeSpec tree{.node = {.gpus = 1, .nics = 1},
+                   .cable = {},
+                   .gpus = 0,
+                   .tiers = 3,
+                   .radix = 8,
+                   .leaf_oversubscription = 1.5,
+                   .spine_oversubscription = ratio};
+  tree.gpus = static_cast<std::uint32_t>(fat_tree_capacity(tree));
+  const Fabric three = build_fat_tree(tree);
   EXPECT_NEAR(oversubscription(three, "leaf-spine"), 1.5, tolerance);
   EXPECT_NEAR(oversubscription(three, "spine-core"), ratio, tolerance);
   const Fabric meta = build_meta_clos({.node = {},

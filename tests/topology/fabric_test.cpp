@@ -76,10 +76,10 @@ TEST(Fabric, MisuseIsRefused) {
   EXPECT_THROW(b.add(VertexKind::gpu, NodeId{0}), std::invalid_argument);
 }
 
-class EveryShape : public testing::TestWithParam<Shape> {};
-INSTANTIATE_TEST_SUITE_P(Fabric, EveryShape, testing::ValuesIn(all_shapes));
+class FabricOf : public testing::TestWithParam<Shape> {};
+INSTANTIATE_TEST_SUITE_P(Fabric, FabricOf, testing::ValuesIn(all_shapes));
 
-TEST_P(EveryShape, LinksAreSortedAndIndexedBothWays) {
+TEST_P(FabricOf, LinksAreSortedAndIndexedBothWays) {
   const Fabric fabric = build_shape(GetParam());
   const std::span<const Link> links = fabric.links();
   EXPECT_TRUE(std::is_sorted(links.begin(), links.end(), [](const Link& a, const Link& b) { return a.from < b.from; }));
@@ -98,7 +98,7 @@ TEST_P(EveryShape, LinksAreSortedAndIndexedBothWays) {
   EXPECT_TRUE(std::all_of(seen.begin(), seen.end(), [](int n) { return n == 2; }));
 }
 
-TEST_P(EveryShape, EveryLinkHasItsTwinBack) {
+TEST_P(FabricOf, EveryLinkHasItsTwinBack) {
   const Fabric fabric = build_shape(GetParam());
   std::multiset<std::tuple<VertexId, VertexId, Bandwidth, Duration, TierId>> there;
   std::multiset<std::tuple<VertexId, VertexId, Bandwidth, Duration, TierId>> back;
@@ -109,7 +109,7 @@ TEST_P(EveryShape, EveryLinkHasItsTwinBack) {
   EXPECT_EQ(there, back);
 }
 
-TEST_P(EveryShape, NamesAreUnique) {
+TEST_P(FabricOf, NamesAreUnique) {
   const Fabric fabric = build_shape(GetParam());
   std::set<std::string> names;
   for (std::size_t v = 0; v < fabric.vertex_count(); ++v) {
@@ -117,7 +117,7 @@ TEST_P(EveryShape, NamesAreUnique) {
   }
 }
 
-TEST_P(EveryShape, GpusAndNodesAgree) {
+TEST_P(FabricOf, GpusAndNodesAgree) {
   const Fabric fabric = build_shape(GetParam());
   std::size_t counted = 0;
   for (std::size_t n = 0; n < fabric.node_count(); ++n) {

@@ -85,9 +85,9 @@ TEST(Activations, LlamaTable) {
   const std::int64_t tokens = 8192;
   const std::int64_t h = 16384;
   const std::int64_t f = 53248;
-  const std::int64_t kv = 8 * 128;
+  const std::int64_t kv = 1024;  // 8 heads of 128
   EXPECT_EQ(layer_activations(m, {}, training),
-            bytes(tokens * (8 * h + 2 * (h + 2 * kv) + 2 * h + 4 * 128 + 4 * f + 2 * f)));
+            bytes(tokens * (8 * h + 2 * (h + 2 * kv) + 2 * h + 4 * m.heads + 4 * f + 2 * f)));
   const Plan split{.tp = 8, .sequence_parallel = true};
   EXPECT_EQ(layer_activations(m, split, training) * 8, layer_activations(m, {}, training));
 }
@@ -111,7 +111,7 @@ TEST(Activations, KvHeadsAreCopiedWhereTpExceedsThem) {
   const Training training{.sequence_length = 4096, .global_batch = 1};
   const Plan eight{.tp = 8, .sequence_parallel = true};
   const Plan sixteen{.tp = 16, .sequence_parallel = true};
-  const Bytes kv_head = bytes(2 * 2 * m.head_dim * 4096);  // K and V of one head
+  const Bytes kv_head = bytes(2 * m.head_dim * 4096 * 2);  // K and V of one head
   EXPECT_EQ(2 * layer_activations(m, sixteen, training), layer_activations(m, eight, training) + kv_head);
 }
 
@@ -128,9 +128,9 @@ TEST(Activations, DropoutKeepsMasks) {
   Model m = gpt(4, 1024, 16);
   const Training training{.sequence_length = 2048, .global_batch = 1};
   const Bytes with = layer_activations(m, {}, training);
-  EXPECT_EQ(embedding_activations(m, {}, training), bytes(2048 * 1024));
+  EXPECT_EQ(embedding_activations(m, {}, training), bytes(training.sequence_length * m.hidden));
   m.dropout = false;
-  EXPECT_EQ(with - layer_activations(m, {}, training), bytes(2 * 2048 * 1024));
+  EXPECT_EQ(with - layer_activations(m, {}, training), bytes(2 * training.sequence_length * m.hidden));
   EXPECT_EQ(embedding_activations(m, {}, training), Bytes());
 }
 
@@ -138,7 +138,7 @@ TEST(Activations, OutputKeepsNormHeadInputAndTenBytesALogit) {
   const Plan plan{.tp = 8, .sequence_parallel = true};
   const Training training{.sequence_length = 8192, .global_batch = 1};
   EXPECT_EQ(output_activations(llama3_405b(), plan, training),
-            bytes(4 * 16384 * 8192 / 8 + 10 * 8192 * std::int64_t{129024} / 8));
+            bytes(training.sequence_length * 4 * 16384 / 8) + bytes(training.sequence_length * 10 * 129024 / 8));
 }
 
 // --- states -----------------------------------------------------------------------------------------------------
@@ -160,11 +160,12 @@ RC_GTEST_PROP(StateProperties, FollowZero, ()) {
   RC_ASSERT(states(n, 1, d, Precision::fp32) == bytes(6 * n + 12 * n / d));
 }
 
-TEST(States, UnevenSharesRoundUp) { EXPECT_EQ(state_bytes(10, {.dp = 3, .zero = 1}, {}).optimizer, bytes(12 * 4)); }
+// Ten parameters on three ranks: one holds four, 12 bytes each.
+TEST(States, UnevenSharesRoundUp) { EXPECT_EQ(state_bytes(10, {.dp = 3, .zero = 1}, {}).optimizer, bytes(48)); }
 
 TEST(States, FullPrecisionNeedsNoMasterCopy) {
   const StateBytes s = state_bytes(100, {}, {.precision = Precision::fp32});
-  EXPECT_EQ(s.parameters + s.gradients + s.optimizer, bytes(16 * 100));
+  EXPECT_EQ(s.parameters + s.gradients + s.optimizer, bytes(1600));
 }
 
 // --- parameters of a stage --------------------------------------------------------------------------------------

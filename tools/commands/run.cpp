@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <boost/program_options/value_semantic.hpp>
 #include <filesystem>
@@ -77,6 +78,7 @@ void write_file(const std::string& path, const Console& console, const std::stri
   OutputFile file(path);
   write(file.stream());
   file.commit();
+  spdlog::info("wrote the {} to {}", what, path);
 }
 
 }  // namespace
@@ -87,6 +89,8 @@ int run_scenario(std::span<const std::string> args, const Console& console) {
   if (!values) return 0;
   const RunArguments wanted = read_arguments(syntax, *values);
   const Scenario scenario = load_scenario(wanted.scenario, wanted.sets, default_catalogue());
+  spdlog::info("scenario {}: {} on {} GPUs of {}", scenario.name, scenario.model.name, scenario.gpus,
+               scenario.cluster.name);
   const bool json_file = !wanted.json.empty() && wanted.json != "-";
   if (json_file) check_writable(wanted.json);
   if (!wanted.trace.empty()) check_writable(wanted.trace);
@@ -95,6 +99,8 @@ int run_scenario(std::span<const std::string> args, const Console& console) {
     const Progress progress(console, fmt::format("playing {} ranks ...", grouped(scenario.gpus)));
     return rehearse(scenario, {.trace = !wanted.trace.empty()});
   }();
+  spdlog::info("played {} events in {}", grouped(static_cast<std::int64_t>(result.engine.events)),
+               human_seconds(result.engine.wall_s));
 
   if (!wanted.trace.empty()) {
     write_file(wanted.trace, console, "trace", [&](std::ostream& out) { write_trace(out, result); });

@@ -50,18 +50,22 @@ std::string to_text(const CollectiveTable& table) {
   std::string text = fmt::format("# {} on {} ranks of {}, idle network, simulated\n#\n",
                                  table.rows.empty() ? "nothing" : to_text(table.rows.front().op), grouped(table.ranks),
                                  table.cluster);
-  constexpr auto layout = "{:>12}  {:>12}  {:>6}  {:>6}  {:>9}  {:>7}  {:>7}  {:<9}  {:<8}  {}\n";
-  text += fmt::format(fmt::runtime(layout), "#       size", "count", "type", "redop", "time", "algbw", "busbw",
-                      "algorithm", "protocol", "limit");
-  text += fmt::format(fmt::runtime(layout), "#        (B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "", "", "");
+  const auto add_line = [&](std::string line) {
+    while (line.ends_with(' ')) line.pop_back();
+    text += line + '\n';
+  };
+  constexpr auto layout = "{:>12}  {:>12}  {:>6}  {:>6}  {:>9}  {:>7}  {:>7}  {:<9}  {:<8}  {}";
+  add_line(fmt::format(layout, "#       size", "count", "type", "redop", "time", "algbw", "busbw", "algorithm", "protocol",
+                       "limit"));
+  add_line(fmt::format(layout, "#        (B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "", "", ""));
   double sum = 0;
   for (const CollectiveRow& row : table.rows) {
     const double bus = busbw(row, table.ranks) / 1e9;
     sum += bus;
-    text += fmt::format(fmt::runtime(layout), row.size.count(), element_count(row, table.ranks), type_name,
-                        reduction(row.op), significant(microseconds_of(row), 4), fmt::format("{:.2f}", algbw(row) / 1e9),
-                        fmt::format("{:.2f}", bus), to_text(row.call.choice.algorithm),
-                        to_text(row.call.choice.protocol), row.call.limit);
+    add_line(fmt::format(layout, row.size.count(), element_count(row, table.ranks), type_name, reduction(row.op),
+                         significant(microseconds_of(row), 4), fmt::format("{:.2f}", algbw(row) / 1e9),
+                         fmt::format("{:.2f}", bus), to_text(row.call.choice.algorithm),
+                         to_text(row.call.choice.protocol), row.call.limit));
   }
   if (!table.rows.empty()) {
     text += fmt::format("# Avg bus bandwidth    : {:.4f}\n", sum / static_cast<double>(table.rows.size()));
