@@ -228,7 +228,10 @@ Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
   Result r;
   r.scenario = scenario;
   const Fabric fabric = build_fabric(scenario.cluster, scenario.gpus);
-  Workload w = generate(scenario.model, scenario.plan, scenario.training, scenario.cluster.gpu);
+  const double slowdown = straggler_slowdown(scenario.cluster.jitter, fabric.node_count());
+  const Gpu& gpu = scenario.cluster.gpu;
+  Workload w = generate(scenario.model, scenario.plan, scenario.training, gpu,
+                        stage_cost(gpu, scenario.model, scenario.plan, scenario.training, slowdown), true);
   SimulateOptions how{
       .fidelity = scenario.network.fidelity, .routing = scenario.network.routing, .seed = scenario.network.seed};
   if (options.trace) how.traced = stage_representatives(w, scenario.plan.pp);

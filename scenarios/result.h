@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -94,6 +95,7 @@ struct Result {
 
 struct RehearseOptions {
   bool trace = false;
+  std::function<void(double)> progress;   ///< part of the simulation done, 0 to 1
 };
 
 /// Builds the fabric and the job, simulates, and sums up. Throws Deadlock.

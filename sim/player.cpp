@@ -30,6 +30,7 @@ void Player::lay_out() {
     event_begin_.push_back(events);
     streams += static_cast<std::uint32_t>(p.streams.size());
     events += p.events;
+    operations_total_ += p.operation_count();
   }
   stream_begin_.push_back(streams);
   streams_.resize(streams);
@@ -288,6 +289,12 @@ void Player::note_peak(RankId rank, std::uint32_t index, std::int64_t at) {
 
 // ---- the loop ---------------------------------------------------------------------------------------------------
 
+void Player::report_progress() const {
+  constexpr std::uint64_t every = 1U << 16;          // events: a few hundred reports in a long run
+  if (options_.progress && queue_.popped() % every == 0)
+    options_.progress(static_cast<double>(operations_) / static_cast<double>(operations_total_));
+}
+
 Measured Player::play() {
   for (std::size_t r = job_.ranks.size(); r-- > 0;)
     for (std::size_t s = program_of(id_at<RankId>(r)).streams.size(); s-- > 0;)
@@ -299,6 +306,7 @@ Measured Player::play() {
     while (!queue_.empty() && queue_.next_time() == now);
     for (const FluidNetwork::Finish& f : network_.resolve(now))
       queue_.push(f.at, Phase::end, {nothing, f.flow.value, f.generation});
+    report_progress();
   }
   check_all_done();
   return sum_up();

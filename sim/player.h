@@ -62,6 +62,7 @@ class Player {
               std::int64_t end, const CallState* call);
   void note_peak(RankId rank, std::uint32_t index, std::int64_t at);
   [[noreturn]] void refuse_mismatch(RankId rank, CommunicatorId id, const CallState& call, const Operation& o) const;
+  void report_progress() const;
   void check_all_done() const;
   [[nodiscard]] std::string describe_stuck(RankId rank, std::uint32_t stream) const;
   [[nodiscard]] Measured sum_up();
@@ -99,7 +100,7 @@ class Player {
   std::vector<std::optional<std::uint32_t>> trace_of_rank_;
   std::vector<std::vector<TracedOperation>> traces_;
   std::optional<TierRecorder> tiers_;
-  std::uint64_t operations_ = 0, transfers_ = 0;
+  std::uint64_t operations_ = 0, operations_total_ = 0, transfers_ = 0;
 };
 
 }  // namespace foretrain

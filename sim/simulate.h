@@ -7,6 +7,7 @@
 // Same arguments, same answer, bit for bit.
 #pragma once
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct SimulateOptions {
   std::uint64_t seed = 1;
   Forced forced;
   std::vector<RankId> traced;             ///< ranks whose operations are recorded
+  std::function<void(double)> progress;   ///< told now and then which part of all operations has been played
 };
 
 /// How one rank's step divides. Exact: busy + exposed + waiting + tail = step, checked by the player.

@@ -156,6 +156,11 @@ TEST(Generate, data_parallel_messages_of_a_step) {
 
 // ---- whole steps ----
 
+TEST(Generate, stragglers_cost_the_same_for_every_doubling_of_nodes) {
+  EXPECT_EQ(straggler_slowdown(0.005, 1), 1.0);
+  EXPECT_DOUBLE_EQ(straggler_slowdown(0.005, 2048) - straggler_slowdown(0.005, 1024), 0.005);
+}
+
 struct Drawn { Model model; Plan plan; Training training; };
 
 Drawn draw() {
@@ -185,7 +190,7 @@ Drawn draw() {
 
 RC_GTEST_PROP(Generate, every_legal_plan_finishes_and_adds_up, ()) {
   const Drawn d = draw();
-  const Workload w = generate(d.model, d.plan, d.training, some_gpu());
+  const Workload w = generate(d.model, d.plan, d.training, some_gpu(), stage_cost(some_gpu(), d.model, d.plan, d.training, 1), true);
   RC_ASSERT(w.job.check().empty());
   const Fabric fabric = test::build({.nodes = static_cast<std::uint32_t>(d.plan.ranks()), .gpus = 1});
   const Measured m = simulate(fabric, Transport{}, w.job, {});
@@ -217,7 +222,7 @@ RC_GTEST_PROP(Generate, the_ranks_together_compute_every_layer_of_every_microbat
 
 RC_GTEST_PROP(Generate, a_faster_network_never_makes_an_idle_one_slower, ()) {
   const Drawn d = draw();
-  const Workload w = generate(d.model, d.plan, d.training, some_gpu());
+  const Workload w = generate(d.model, d.plan, d.training, some_gpu(), stage_cost(some_gpu(), d.model, d.plan, d.training, 1), true);
   const auto step = [&](std::int64_t factor) {
     const Fabric fabric = test::build({.nodes = static_cast<std::uint32_t>(d.plan.ranks()), .gpus = 1,
                                        .nic = gigabytes_per_second(5) * factor});
