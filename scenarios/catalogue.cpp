@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -44,6 +45,13 @@ std::string without_folder(const std::string& name, Shelf shelf) {
 
 bool is_path(const std::string& name) { return ends_with_yaml(name) || name.find('/') != std::string::npos; }
 
+/// Devices and pipes may wait for ever: only the file named on the command line may be one.
+FileText read_part(const fs::path& file) {
+  std::error_code error;
+  const bool special = fs::exists(file, error) && !fs::is_directory(file, error) && !fs::is_regular_file(file, error);
+  return special ? FileText{{}, "it is not a regular file"} : read_file(file);
+}
+
 /// Puts `name: STEM` into the map unless it names itself.
 void name_it(YamlNode& map, const std::string& stem) {
   if (map.kind != YamlNode::Kind::map || map.find("name") != nullptr) return;
@@ -79,10 +87,13 @@ FileText read_file(const fs::path& file) {
   if (fs::is_directory(status)) return {{}, "it is a folder"};
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return {{}, std::strerror(errno)};
-  std::string text(yaml_bytes_max + 1, '\0');  // one byte too many shows that it is too large
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  std::array<char, 16384> part{};
+  while (text.size() <= yaml_bytes_max && stream) {  // a little over the limit shows that it is too large
+    stream.read(part.data(), static_cast<std::streamsize>(part.size()));
+    text.append(part.data(), static_cast<std::size_t>(stream.gcount()));
+  }
   if (stream.bad()) return {{}, "reading fails"};
-  text.resize(static_cast<std::size_t>(stream.gcount()));
   return {std::move(text), {}};
 }
 
@@ -118,9 +129,7 @@ std::optional<YamlNode> Catalogue::load(const YamlNode& name, Shelf shelf, const
   const fs::path file_path = by_path ? name.place.source->folder / wanted : file(shelf, wanted);
   const std::vector<std::string> known = names(shelf);
   const bool listed = std::find(known.begin(), known.end(), wanted) != known.end();
-  FileText file_text = by_path || listed ? read_file(file_path) : FileText{{}, "not in the catalogue"};
-  // Devices and pipes may wait for ever: only the file named on the command line may be one.
-  if (by_path && file_text.text && !fs::is_regular_file(file_path)) file_text = {{}, "it is not a file"};
+  FileText file_text = by_path || listed ? read_part(file_path) : FileText{{}, "not in the catalogue"};
   if (!file_text.text) {
     problems.add(name.place, path,
                  fmt::format("'{}' cannot be read: {}{}; allowed: a path to a YAML file, or one of {}",

@@ -163,7 +163,7 @@ Scenario parse(std::string text, const fs::path& file, const std::vector<std::st
   }
   if (!root) throw InputError(problems.text());
   apply_sets(*root, sets, problems);
-  const Scenario scenario = read(*root, file.stem().string(), {catalogue, problems});
+  Scenario scenario = read(*root, file.stem().string(), {catalogue, problems});
   problems.throw_if_any();
   return scenario;
 }

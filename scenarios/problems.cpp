@@ -123,10 +123,12 @@ std::string shown(std::string_view text) {
   if (cut) text = text.substr(0, utf8_cut(text, shown_most));
   const bool valid = !utf8_error(text).has_value();
   std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool escape = byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !valid);
-    out += escape ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool broken = byte >= 0x80 && !valid;
+    const std::size_t escaped = broken || byte < 0x20 ? 1 : control_length(text, i);
+    out += escaped > 0 ? fmt::format("\\x{:02x}", byte) : std::string(1, text[i]);
+    if (escaped == 2) out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[++i]));
   }
   return cut ? out + "..." : out;
 }

@@ -133,6 +133,7 @@ NodeTransport read_node_transport(const YamlNode& map, const std::string& path, 
   node.ll128_rate = reader.bandwidth("ll128_rate");
   node.ring_step = reader.duration("ring_step");
   node.ring_rate = reader.bandwidth("ring_rate");
+  node.ring_rate_across = reader.bandwidth("ring_rate_across", node.ring_rate);
   node.nvls_efficiency = reader.number("nvls_efficiency", {0, 1}, 0);
   node.nvls_fill = reader.duration("nvls_fill", Duration{});
   node.p2p_efficiency = reader.number("p2p_efficiency", {0.01, 1});
@@ -184,7 +185,11 @@ Transport read_transport(const YamlNode& map, const std::string& path, const Rea
 /// rate in proportion: 368 * 200/450 = 164 GB/s, where DeepSeek-V3 (section 3.1) quotes 160.
 void fit_to_nvlink(NodeTransport& transport, Bandwidth nvlink) {
   if (transport.line == nvlink) return;
-  transport.ring_rate = std::max(bytes_per_second(1), scaled(transport.ring_rate, nvlink / transport.line));
+  const auto in_proportion = [part = nvlink / transport.line](Bandwidth rate) {
+    return std::max(bytes_per_second(1), scaled(rate, part));
+  };
+  transport.ring_rate = in_proportion(transport.ring_rate);
+  if (transport.ring_rate_across) transport.ring_rate_across = in_proportion(*transport.ring_rate_across);
   transport.line = nvlink;
 }
 
@@ -302,6 +307,7 @@ ClusterSection read_cluster(const YamlNode& map, const std::string& path, bool w
     std::visit(NodeVisitor{spec}, cluster.fabric);
     fit_to_nvlink(cluster.transport.node, spec.nvlink);
   }
+  cluster.jitter = reader.number("jitter", {0, 0.1}, cluster.jitter);
   cluster.max_gpus = most_gpus(reader, cluster.fabric);
   const bool shape_known = fabric != nullptr && !reader.any_bad("fabric") && !node_size_bad(reader);
   if (with_gpus && shape_known) check_gpus(reader, cluster, section.gpus, reading.problems);

@@ -27,6 +27,7 @@ struct Cluster {
   Gpu gpu;
   FabricSpec fabric;
   Transport transport;
+  double jitter = 0.005;               ///< slowdown of compute a doubling of nodes (straggler_slowdown)
   std::int64_t max_gpus = 0;           ///< that the shape can carry
 };
 [[nodiscard]] Fabric build_fabric(const Cluster& cluster, std::int64_t gpus);

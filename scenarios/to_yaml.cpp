@@ -28,6 +28,7 @@ std::string word(const std::string& text) {
 template <class E>
 std::string list(const E& values) {
   std::vector<std::string_view> words;
+  words.reserve(values.size());
   for (const auto value : values) words.push_back(to_text(value));
   return fmt::format("[{}]", fmt::join(words, ", "));
 }
@@ -95,10 +96,11 @@ std::string write_transport(const Transport& t) {
   return fmt::format(
              "  transport:\n    node:\n      generation: {}\n      line: {}\n      launch: {}\n      ll_rate: {}\n"
              "      ll128_step: {}\n      ll128_rate: {}\n      ring_step: {}\n      ring_rate: {}\n"
-             "      nvls_efficiency: {}\n      nvls_fill: {}\n      p2p_efficiency: {}\n",
+             "      ring_rate_across: {}\n      nvls_efficiency: {}\n      nvls_fill: {}\n      p2p_efficiency: {}\n",
              word_for(generation_words(), n.generation), to_text(n.line), to_text(n.launch), to_text(n.ll_rate),
              to_text(n.ll128_step), to_text(n.ll128_rate), to_text(n.ring_step), to_text(n.ring_rate),
-             n.nvls_efficiency, to_text(n.nvls_fill), n.p2p_efficiency) +
+             to_text(n.ring_rate_across.value_or(n.ring_rate)), n.nvls_efficiency, to_text(n.nvls_fill),
+             n.p2p_efficiency) +
          fmt::format(
              "    network:\n      ll_step: {}\n      ll_rate: {}\n      ll128_step: {}\n      ll128_part: {}\n"
              "      ring_step: {}\n      tree_step: {}\n      efficiency: {}\n      tree_allowed: {}\n"
@@ -130,7 +132,8 @@ std::string to_yaml(const Scenario& s) {
   return fmt::format("name: {}\n", word(s.name)) + write_model(s.model) +
          fmt::format("cluster:\n  name: {}\n  gpus: {}\n", word(s.cluster.name), s.gpus) + write_gpu(s.cluster.gpu) +
          std::visit(WriteFabric{}, s.cluster.fabric) + write_transport(s.cluster.transport) +
-         fmt::format("  max_gpus: {}\n", s.cluster.max_gpus) + write_training(s.training) + write_plan(s.plan) +
+         fmt::format("  jitter: {}\n  max_gpus: {}\n", s.cluster.jitter, s.cluster.max_gpus) +
+         write_training(s.training) + write_plan(s.plan) +
          fmt::format("network: {{routing: {}, fidelity: {}, seed: {}}}\n", to_text(s.network.routing),
                      to_text(s.network.fidelity), s.network.seed);
 }

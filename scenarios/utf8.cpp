@@ -40,6 +40,14 @@ std::optional<std::size_t> utf8_error(std::string_view text) {
   return std::nullopt;
 }
 
+std::size_t control_length(std::string_view text, std::size_t offset) {
+  const auto at = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0x20U; };
+  const unsigned byte = at(offset);
+  if (byte == '\t' || byte == '\n' || (byte == '\r' && at(offset + 1) == '\n')) return 0;
+  if (byte < 0x20 || byte == 0x7f) return 1;
+  return byte == 0xc2 && at(offset + 1) >= 0x80 && at(offset + 1) <= 0x9f ? 2 : 0;
+}
+
 std::size_t utf8_cut(std::string_view text, std::size_t most) {
   if (text.size() <= most) return text.size();
   std::size_t end = most;

@@ -167,22 +167,19 @@ bool readable(const std::shared_ptr<const Source>& source, Problems& problems) {
     return false;
   }
   // Control characters before UTF-8: a message never carries what a terminal would obey.
-  const auto control = std::find_if(text.begin(), text.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return (byte < 0x20 && c != '\n' && c != '\r' && c != '\t') || byte == 0x7f;
-  });
-  if (control != text.end()) {
-    const auto offset = static_cast<std::size_t>(control - text.begin());
-    const Position at = position_of(text, offset);
-    problems.add({source, std::nullopt}, "",
-                 fmt::format("byte {} (line {}) is the control character 0x{:02x}; allowed: text in UTF-8", offset + 1,
-                             at.line + 1, static_cast<unsigned char>(*control)));
+  std::size_t offset = 0;
+  while (offset < text.size() && control_length(text, offset) == 0) ++offset;
+  if (offset < text.size()) {
+    problems.add(
+        {source, std::nullopt}, "",
+        fmt::format("byte {} (line {}) is the control character '{}'; allowed: text in UTF-8", offset + 1,
+                    position_of(text, offset).line + 1, shown(text.substr(offset, control_length(text, offset)))));
     return false;
   }
-  if (const auto offset = utf8_error(text)) {
-    const Position at = position_of(text, *offset);
+  if (const auto wrong = utf8_error(text)) {
+    const Position at = position_of(text, *wrong);
     problems.add({source, std::nullopt}, "",
-                 fmt::format("byte {} (line {}) is not UTF-8; allowed: text in UTF-8", *offset + 1, at.line + 1));
+                 fmt::format("byte {} (line {}) is not UTF-8; allowed: text in UTF-8", *wrong + 1, at.line + 1));
     return false;
   }
   return true;

@@ -19,11 +19,11 @@ struct YamlEntry;
 struct YamlNode {
   enum class Kind : std::uint8_t { null, scalar, list, map };
   Kind kind = Kind::null;
-  SourcePlace place{};
-  std::string scalar{};
-  bool quoted = false;               ///< "8" is text, 8 a number
-  std::vector<YamlNode> items{};     ///< of a list
-  std::vector<YamlEntry> entries{};  ///< of a map, in the order of the file
+  SourcePlace place;
+  std::string scalar;
+  bool quoted = false;             ///< "8" is text, 8 a number
+  std::vector<YamlNode> items;     ///< of a list
+  std::vector<YamlEntry> entries;  ///< of a map, in the order of the file
 
   [[nodiscard]] const YamlNode* find(std::string_view key) const;
   [[nodiscard]] YamlNode* find(std::string_view key);

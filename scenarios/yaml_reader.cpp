@@ -105,7 +105,7 @@ std::vector<std::int64_t> MapReader::integers(std::string_view key, IntegerRange
 }
 
 double MapReader::number(std::string_view key, NumberRange range, std::optional<double> fallback) {
-  const std::string allowed = fmt::format("a number from {} to {}", range.least, range.most);
+  std::string allowed = fmt::format("a number from {} to {}", range.least, range.most);
   const YamlNode* value = ask(
       key, [&] { return allowed; }, fallback.has_value());
   const double harmless = fallback.value_or(range.most);
@@ -134,7 +134,7 @@ bool MapReader::boolean(std::string_view key, std::optional<bool> fallback) {
   return fallback.value_or(false);
 }
 
-std::string MapReader::text(std::string_view key, std::optional<std::string> fallback) {
+std::string MapReader::text(std::string_view key, const std::optional<std::string>& fallback) {
   const YamlNode* value = ask(
       key, [] { return std::string("text"); }, fallback.has_value());
   if (value == nullptr) return fallback.value_or("");
@@ -146,7 +146,7 @@ std::string MapReader::text(std::string_view key, std::optional<std::string> fal
 template <class Quantity, class Parse>
 Quantity MapReader::quantity(std::string_view key, const std::optional<Quantity>& fallback, Quantity least,
                              Quantity most, Parse parse) {
-  const std::string allowed = fmt::format("{} to {}", to_text(least), to_text(most));
+  std::string allowed = fmt::format("{} to {}", to_text(least), to_text(most));
   const YamlNode* value = ask(
       key, [&] { return allowed; }, fallback.has_value());
   if (value == nullptr) return fallback.value_or(least);

@@ -45,7 +45,7 @@ class MapReader {
   std::int64_t integer(std::string_view key, IntegerRange range, std::optional<std::int64_t> fallback = {});
   double number(std::string_view key, NumberRange range, std::optional<double> fallback = {});
   bool boolean(std::string_view key, std::optional<bool> fallback = {});
-  std::string text(std::string_view key, std::optional<std::string> fallback = {});
+  std::string text(std::string_view key, const std::optional<std::string>& fallback = {});
   Bandwidth bandwidth(std::string_view key, std::optional<Bandwidth> fallback = {});
   Bytes bytes_of(std::string_view key, std::optional<Bytes> fallback = {});
   FlopRate flop_rate(std::string_view key, std::optional<FlopRate> fallback = {});

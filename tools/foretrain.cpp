@@ -7,9 +7,9 @@
 #include <ostream>
 #include <vector>
 
+#include "scenarios/problems.h"
 #include "scenarios/scenario.h"
 #include "sim/simulate.h"
-#include "tools/cli/nearest.h"
 #include "tools/cli/options.h"
 #include "tools/commands/command.h"
 #include "tools/version.h"
@@ -27,8 +27,9 @@ std::string general_help() {
       "\nOptions:\n"
       "  --help      this text; after a command: its options\n"
       "  --version   the version\n\n"
-      "FORETRAIN_LOG=info in the environment makes it say what it is doing, on standard error.\n"
-      "Exit status: 0 done; 1 a simulation that cannot finish (deadlock); 2 bad input or usage; 3 a fault of foretrain.\n\n"
+      "FORETRAIN_LOG=debug in the environment makes it say what it is doing, on standard error.\n"
+      "Exit status: 0 done; 1 a simulation that cannot finish (deadlock); 2 bad input or usage; 3 a fault of "
+      "foretrain.\n\n"
       "Examples:\n"
       "  foretrain run scenarios/llama3-8b-one-node.yaml\n"
       "  foretrain run --help\n";
@@ -40,8 +41,8 @@ std::string general_help() {
   for (const Command& command : commands()) names.emplace_back(command.name);
   const bool option = word.starts_with('-');
   if (option) names = {"--help", "--version"};
-  throw UsageError(fmt::format("foretrain: unknown {} '{}'{}; allowed: {}", option ? "option" : "command", word,
-                               did_you_mean(word, names), fmt::join(names, ", ")));
+  throw UsageError(fmt::format("foretrain: unknown {} '{}'{}; allowed: {}", option ? "option" : "command", shown(word),
+                               suggestion(word, names), fmt::join(names, ", ")));
 }
 
 int dispatch(std::span<const std::string> args, const Console& console) {

@@ -12,7 +12,7 @@
 
 namespace {
 
-/// The log goes to standard error and says nothing below warnings unless FORETRAIN_LOG asks for more ("info", "debug").
+/// The log goes to standard error and says nothing below warnings unless FORETRAIN_LOG asks for more ("debug").
 void set_up_log() {
   spdlog::set_default_logger(spdlog::stderr_color_mt("foretrain"));
   spdlog::set_pattern("%^[%l]%$ %v");

@@ -49,6 +49,7 @@ std::vector<SwitchRadix> count_switches(const Fabric& fabric) {
     radix.ports_max = std::max(radix.ports_max, ports);
   }
   std::vector<SwitchRadix> all;
+  all.reserve(by_kind.size());
   for (const auto& [kind, radix] : by_kind) {
     all.push_back(radix);
   }
@@ -57,6 +58,7 @@ std::vector<SwitchRadix> count_switches(const Fabric& fabric) {
 
 std::vector<TierReport> tier_rates(const Fabric& fabric) {
   std::vector<TierReport> reports;
+  reports.reserve(fabric.tiers().size());
   for (const Tier& tier : fabric.tiers()) {
     reports.push_back({.name = tier.name,
                        .links = tier.links,

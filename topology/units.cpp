@@ -34,8 +34,8 @@ enum class Kind { duration, bytes, bandwidth, flop_rate };
 /// A unit is `numerator / denominator` base units (ps, bytes, bytes a second), or 10^exponent FLOP/s.
 struct Unit {
   std::string_view text;
-  Kind kind;
-  std::int64_t numerator;
+  Kind kind = Kind::duration;
+  std::int64_t numerator = 1;
   std::int64_t denominator = 1;
 };
 
@@ -159,7 +159,7 @@ struct Written {
   bool negative = false;
   std::string_view whole;     ///< digits before the point
   std::string_view fraction;  ///< digits after it
-  const Unit* unit = nullptr;
+  Unit unit{};
 };
 
 std::string_view take_digits(std::string_view& text) {
@@ -201,14 +201,15 @@ std::string cut(std::string_view text, Kind kind, Written& out) {
   if (rest.empty()) {
     return fmt::format("{} has no unit; {}", quoted(text), w.advice);
   }
-  out.unit = find_unit(rest);
-  if (out.unit == nullptr) {
+  const Unit* unit = find_unit(rest);
+  if (unit == nullptr) {
     return fmt::format("{} has an unknown unit {}; allowed: {} (upper and lower case matter)", quoted(text),
                        quoted(rest), w.allowed);
   }
-  if (out.unit->kind != kind) {
-    return fmt::format("{} is a {}, not a {}; {}", quoted(text), words(out.unit->kind).noun, w.noun, w.advice);
+  if (unit->kind != kind) {
+    return fmt::format("{} is a {}, not a {}; {}", quoted(text), words(unit->kind).noun, w.noun, w.advice);
   }
+  out.unit = *unit;
   return {};
 }
 
@@ -235,8 +236,8 @@ std::optional<std::uint64_t> whole_part_of(std::string_view digits, std::uint64_
 /// number * numerator / denominator, if that is a whole number below 2^64; integers throughout.
 Exact evaluate(const Written& written) {
   constexpr UInt128 limit = static_cast<UInt128>(1) << 64;
-  const auto numerator = static_cast<std::uint64_t>(written.unit->numerator);
-  const auto denominator = static_cast<std::uint64_t>(written.unit->denominator);
+  const auto numerator = static_cast<std::uint64_t>(written.unit.numerator);
+  const auto denominator = static_cast<std::uint64_t>(written.unit.denominator);
   UInt128 whole = 0;
   for (const char digit : written.whole) {
     whole = whole * 10 + static_cast<unsigned>(digit - '0');
@@ -373,7 +374,7 @@ Parsed<FlopRate> parse_flop_rate(std::string_view text) {
   }
   // The unit becomes the exponent of a decimal, so that the value is rounded once, by from_chars.
   std::string digits = fmt::format("{}{}", written.whole, written.fraction);
-  const auto exponent = written.unit->numerator - static_cast<std::int64_t>(written.fraction.size());
+  const auto exponent = written.unit.numerator - static_cast<std::int64_t>(written.fraction.size());
   digits += fmt::format("e{}", exponent);
   double rate = 0;
   const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), rate);

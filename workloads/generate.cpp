@@ -1,6 +1,7 @@
 #include "workloads/generate.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "workloads/stage_program.h"
 
@@ -108,9 +109,21 @@ class Binder {
 
 }  // namespace
 
-Workload generate(const Model& model, const Plan& plan, const Training& training, const Gpu& gpu) {
-  const StageCost cost{layer_cost(gpu, model, plan, training), end_cost(gpu, model, plan, training)};
-  return generate(model, plan, training, gpu, cost, true);
+StageCost stage_cost(const Gpu& gpu, const Model& model, const Plan& plan, const Training& training, double slowdown) {
+  StageCost cost{layer_cost(gpu, model, plan, training), end_cost(gpu, model, plan, training)};
+  const auto slow = [slowdown](Duration& d) { d = picoseconds(std::llround(static_cast<double>(d.ps()) * slowdown)); };
+  for (LayerCost::Block* b : {&cost.layer.attention, &cost.layer.mlp})
+    for (Duration* d : {&b->forward_before, &b->forward, &b->forward_after, &b->backward_before, &b->backward_input,
+                        &b->backward_weight_out, &b->backward_weight_in, &b->backward_after, &b->recompute})
+      slow(*d);
+  for (Duration* d : {&cost.end.embedding_forward, &cost.end.embedding_backward, &cost.end.output_forward,
+                      &cost.end.output_backward})
+    slow(*d);
+  return cost;
+}
+
+double straggler_slowdown(double jitter, std::size_t nodes) {
+  return 1 + jitter * std::log2(static_cast<double>(std::max<std::size_t>(nodes, 1)));
 }
 
 Workload generate(const Model& model, const Plan& plan, const Training& training, const Gpu& gpu, const StageCost& cost,

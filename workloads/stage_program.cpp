@@ -354,9 +354,8 @@ class StageWriter {
   }
   [[nodiscard]] Bytes transient_of(std::int32_t chunk) const {
     if (layers_of(chunk) == 0) return {};
-    Bytes sum = backward_transient(in_.model, in_.plan, in_.training);
-    if (in_.training.recompute == Recompute::full) sum += recompute_transient(in_.model, in_.plan, in_.training);
-    return sum;
+    return backward_transient(in_.model, in_.plan, in_.training) +
+           recompute_transient(in_.model, in_.plan, in_.training);
   }
 
   const StageInput& in_;

@@ -233,8 +233,16 @@ TEST(Mistakes, NotYaml) {
 
 TEST(Mistakes, BytesThatAreNotText) {
   EXPECT_EQ(mistakes(std::string("model: a\nb\0c", 12)),
-            "s.yaml: byte 11 (line 2) is the control character 0x00; allowed: text in UTF-8");
+            "s.yaml: byte 11 (line 2) is the control character '\\x00'; allowed: text in UTF-8");
+  EXPECT_THAT(mistakes("model: a\rb"), HasSubstr("is the control character '\\x0d'; allowed: text in UTF-8"));
+  EXPECT_THAT(mistakes("model: \xc2\x9b"), HasSubstr("is the control character '\\xc2\\x9b'"));
   EXPECT_EQ(mistakes("model: \xff"), "s.yaml: byte 8 (line 1) is not UTF-8; allowed: text in UTF-8");
+}
+
+TEST(Mistakes, NoneInWindowsLineEnds) {
+  std::string text = good;
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) text.insert(at, 1, '\r');
+  EXPECT_EQ(mistakes(text), "");
 }
 
 TEST(Mistakes, AliasBombOfTenMegabytes) {
@@ -253,7 +261,7 @@ TEST(Mistakes, SmallAliasBomb) {
 TEST(Mistakes, DeepNestingOfEveryStyle) {
   std::string blocks, maps, questions;
   for (std::size_t depth = 0; depth < 400; ++depth) {
-    maps += std::string(depth, ' ') + "a:\n";
+    maps.append(depth, ' ').append("a:\n");
     blocks += "- ";
     questions += "? ";
   }
@@ -262,12 +270,12 @@ TEST(Mistakes, DeepNestingOfEveryStyle) {
   EXPECT_NE(mistakes(questions), "");
   EXPECT_NE(mistakes(std::string(500'000, '[')), "");
   EXPECT_NE(mistakes(std::string(500'000, '{')), "");
-  EXPECT_NE(mistakes("a: " + std::string(500'000, '[')), "");
+  EXPECT_NE(mistakes(std::string("a: ").append(500'000, '[')), "");
 }
 
 TEST(Mistakes, TooManyAreCounted) {
   std::string text = good;
-  for (int i = 0; i < 60; ++i) text += "  unheard_of_" + std::to_string(i) + ": 1\n";
+  for (int i = 0; i < 60; ++i) text.append("  unheard_of_").append(std::to_string(i)).append(": 1\n");
   EXPECT_THAT(mistakes(text), ::testing::EndsWith("\n... and 10 more mistakes"));
 }
 
@@ -279,7 +287,7 @@ TEST(Mistakes, MessagesNeverCarryControlCharacters) {
 TEST(Mistakes, CaretStandsUnderTheCharacterNotTheByte) {
   EXPECT_EQ(mistakes(good_with("gpus: 16", "\"näme\": 1, gpus: 16"), {}),
             "s.yaml:2:30: cluster.näme: unknown key 'näme', did you mean 'name'?; allowed: name, gpus, gpu, fabric, "
-            "transport, node, max_gpus\n"
+            "transport, node, jitter, max_gpus\n"
             "     2 | cluster: {use: dgx-h100-ndr, \"näme\": 1, gpus: 16}\n"
             "       |                              ^");
 }

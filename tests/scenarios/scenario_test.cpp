@@ -128,6 +128,7 @@ void expect_round_trip(const Scenario& s) {
   EXPECT_EQ(again.model.parameters(), s.model.parameters());
   EXPECT_EQ(again.plan.ranks(), s.plan.ranks());
   EXPECT_EQ(again.cluster.transport.node.ring_rate, s.cluster.transport.node.ring_rate);
+  EXPECT_EQ(again.cluster.jitter, s.cluster.jitter);
   EXPECT_EQ(again.cluster.max_gpus, s.cluster.max_gpus);
   EXPECT_EQ(again.cluster.fabric.index(), s.cluster.fabric.index());
 }

@@ -36,7 +36,7 @@ TEST(Settings, ReplaceTheModel) { EXPECT_EQ(parse(good, {"model=models/llama2-7b
 TEST(Settings, ReachIntoTheClusterAndItsParts) {
   const Scenario s = parse(
       good, {"cluster.node.nic=200Gb/s", "cluster.gpu.memory_size=96GiB", "cluster.transport.network.efficiency=0.9",
-             "cluster.fabric.oversubscription=2", "cluster.transport.node.launch=9us"});
+             "cluster.fabric.oversubscription=2", "cluster.transport.node.launch=9us", "cluster.jitter=0.01"});
   const auto& rail = std::get<RailSpec>(s.cluster.fabric);
   EXPECT_EQ(rail.node.nic, gigabits_per_second(200));
   EXPECT_EQ(rail.oversubscription, 2);
@@ -44,6 +44,7 @@ TEST(Settings, ReachIntoTheClusterAndItsParts) {
   EXPECT_EQ(s.cluster.gpu.name, "h100-80gb");
   EXPECT_EQ(s.cluster.transport.network.efficiency, 0.9);
   EXPECT_EQ(s.cluster.transport.node.launch, microseconds(9));
+  EXPECT_EQ(s.cluster.jitter, 0.01);
   EXPECT_EQ(s.cluster.transport.network.ll_step, parse(good).cluster.transport.network.ll_step);
 }
 

@@ -91,7 +91,8 @@ TEST(Summary, SaysWhetherItFits) {
   EXPECT_THAT(summary(r, {}), HasSubstr("peak 70.0 GiB of 80.0 GiB on stage 0 at 3.500 s: fits, 10.0 GiB free"));
   r.memory.fits = false;
   r.memory.peak_bytes = 84LL << 30;
-  EXPECT_THAT(summary(r, {}), HasSubstr("peak 84.0 GiB of 80.0 GiB on stage 0 at 3.500 s: DOES NOT FIT, 4.00 GiB over"));
+  EXPECT_THAT(summary(r, {}),
+              HasSubstr("peak 84.0 GiB of 80.0 GiB on stage 0 at 3.500 s: DOES NOT FIT, 4.00 GiB over"));
 }
 
 std::set<std::string> keys(const Json& object) {
@@ -105,8 +106,8 @@ TEST(ResultJson, HasTheSchemasKeys) {
   const Json json = Json::parse(result_json(sample_result()));
   EXPECT_EQ(json["schema"], "foretrain.result/1");
   EXPECT_EQ(keys(json), (Keys{"schema", "scenario", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu",
-                              "model_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "breakdown_s", "stages", "memory",
-                              "communication", "links", "engine"}));
+                              "model_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "breakdown_s", "stages",
+                              "memory", "communication", "links", "engine"}));
   EXPECT_EQ(keys(json["breakdown_s"]),
             (Keys{"compute", "recompute", "tp", "cp", "ep", "dp", "pp", "bubble", "optimizer", "other"}));
   EXPECT_EQ(keys(json["stages"][0]), (Keys{"stage", "compute_s", "bubble_s", "peak_memory_bytes"}));
@@ -159,8 +160,10 @@ TEST(CollectiveTable, BandwidthsAreNcclTests) {
 
 TEST(CollectiveTable, LooksLikeNcclTests) {
   const auto lines = lines_of(to_text(sample_table()));
-  EXPECT_EQ(lines[2], "#       size         count    type   redop       time    algbw    busbw  algorithm  protocol  limit");
-  EXPECT_EQ(lines[4], "     4000000       1000000   float     sum      100.0    40.00    60.00  ring       simple    nvlink");
+  EXPECT_EQ(lines[2],
+            "#       size         count    type   redop       time    algbw    busbw  algorithm  protocol  limit");
+  EXPECT_EQ(lines[4],
+            "     4000000       1000000   float     sum      100.0    40.00    60.00  ring       simple    nvlink");
 }
 
 // nccl-tests counts a rank's part of an all-gather: size / type / ranks.

@@ -44,8 +44,16 @@ Result sample_result() {
   r.hfu = 0.42;
   r.hardware_tflops_per_gpu = 415;
   r.bubble_fraction = 0.08;
-  r.breakdown = {.compute = 6, .recompute = 0.5, .tp = 1.7, .cp = 0.1, .ep = 0.05, .dp = 0.16, .pp = 0.02,
-                 .bubble = 0.8, .optimizer = 0.4, .other = 0.27};
+  r.breakdown = {.compute = 6,
+                 .recompute = 0.5,
+                 .tp = 1.7,
+                 .cp = 0.1,
+                 .ep = 0.05,
+                 .dp = 0.16,
+                 .pp = 0.02,
+                 .bubble = 0.8,
+                 .optimizer = 0.4,
+                 .other = 0.27};
   r.stages = {{.stage = 0, .layers = 63, .compute_s = 6.25, .bubble_s = 0.75, .peak_memory_bytes = 70LL << 30},
               {.stage = 1, .layers = 63, .compute_s = 6.75, .bubble_s = 0.85, .peak_memory_bytes = 60LL << 30}};
   r.memory = {.fits = true,
@@ -57,7 +65,11 @@ Result sample_result() {
   r.communication = sample_communication();
   r.tiers = {{"nvlink", 32768, 9e15, 0.3, 0.35}, {"pcie", 65536, 2e15, 0.02, 0.03}, {"nic", 32768, 2e15, 0.05, 0.1}};
   r.hottest = {{"leaf17", "spine3", "leaf-spine", 0.61, 1.25}, {"leaf18", "spine3", "leaf-spine", 0.6, 1.2}};
-  r.engine = {.ranks = 16384, .rank_classes = 16, .events = 12'300'000, .operations = 49'000'000, .wall_s = 6.5,
+  r.engine = {.ranks = 16384,
+              .rank_classes = 16,
+              .events = 12'300'000,
+              .operations = 49'000'000,
+              .wall_s = 6.5,
               .peak_rss_bytes = 2ULL << 30};
   return r;
 }
@@ -70,7 +82,8 @@ Program sender() {
   const Event forward = p.compute(main_stream, {.label = "F", .duration = microseconds(2), .place = {3, 0, 1}});
   p.memory({.label = "activations", .change = bytes(-100)});
   const Event after[] = {forward};
-  p.communicate(p.stream("pp send"), {.label = "send", .op = Collective::send_recv, .size = bytes(1000), .after = after});
+  p.communicate(p.stream("pp send"),
+                {.label = "send", .op = Collective::send_recv, .size = bytes(1000), .after = after});
   return std::move(p).build();
 }
 

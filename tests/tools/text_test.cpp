@@ -1,12 +1,8 @@
-// Small text: numbers for people, nearest words, message sizes.
+// Small text: numbers for people, message sizes.
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <limits>
-#include <string>
-#include <vector>
 
-#include "tools/cli/nearest.h"
 #include "tools/cli/size.h"
 #include "tools/output/human.h"
 
@@ -16,7 +12,7 @@ namespace {
 TEST(Human, ThreeSignificantDigits) {
   EXPECT_EQ(significant(12.345), "12.3");
   EXPECT_EQ(significant(0.045123), "0.0451");
-  EXPECT_EQ(significant(1234.5), "1234");    // no exponent, no invented zeros
+  EXPECT_EQ(significant(1234.5), "1234");  // no exponent, no invented zeros
   EXPECT_EQ(significant(0), "0");
   EXPECT_EQ(significant(std::numeric_limits<double>::quiet_NaN()), "-");
 }
@@ -46,21 +42,6 @@ TEST(Human, Grouped) {
   EXPECT_EQ(grouped(999), "999");
   EXPECT_EQ(grouped(1000), "1,000");
   EXPECT_EQ(grouped(-1234567), "-1,234,567");
-}
-
-TEST(Nearest, SuggestsWhatWasMeant) {
-  const std::vector<std::string> words = {"run", "topology", "collective"};
-  EXPECT_EQ(nearest("topolgy", words), "topology");
-  EXPECT_EQ(nearest("rn", words), "run");
-  EXPECT_EQ(nearest("xyz", words), std::nullopt);
-  EXPECT_EQ(did_you_mean("colective", words), ", did you mean 'collective'?");
-  EXPECT_EQ(did_you_mean("qqqq", words), "");
-}
-
-RC_GTEST_PROP(Nearest, EditDistanceIsAMetric, (const std::string& a, const std::string& b, const std::string& c)) {
-  RC_ASSERT((edit_distance(a, b) == 0U) == (a == b));
-  RC_ASSERT(edit_distance(a, b) == edit_distance(b, a));
-  RC_ASSERT(edit_distance(a, c) <= edit_distance(a, b) + edit_distance(b, c));
 }
 
 TEST(Size, ReadsNcclTestsSpelling) {

@@ -28,9 +28,9 @@ std::optional<std::size_t> layer_of(std::string_view path) {
 }
 
 struct Include {
-  std::string file;        ///< from the source tree
+  std::string file;  ///< from the source tree
   std::size_t line = 0;
-  std::string included;    ///< with its quotes or brackets
+  std::string included;  ///< with its quotes or brackets
 };
 
 std::vector<fs::path> sources() {

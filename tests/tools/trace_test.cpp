@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/scenario.h"
 #include "tests/tools/samples.h"
 #include "tests/tools/scratch.h"
 #include "tools/output/trace_events.h"
@@ -50,7 +51,7 @@ TEST(Trace, NeedsATimeline) {
 
 TEST(Trace, SlicesSayWhatHappened) {
   const auto slices = events_of(trace_text(sample_traced_result()), "X");
-  ASSERT_EQ(slices.size(), 5U);    // F, send; wait, recv, F
+  ASSERT_EQ(slices.size(), 5U);  // F, send; wait, recv, F
   EXPECT_EQ(slices[0]["name"], "F");
   EXPECT_EQ(slices[0]["cat"], "compute");
   EXPECT_EQ(slices[0]["dur"], 2.0);
@@ -58,7 +59,7 @@ TEST(Trace, SlicesSayWhatHappened) {
   EXPECT_EQ(slices[0]["args"]["layer"], 1);
   EXPECT_EQ(slices[1]["cat"], "p2p");
   EXPECT_EQ(slices[1]["args"]["bytes"], 1000);
-  EXPECT_EQ(slices[1]["args"]["busbw_GBps"], 1.0);    // 1000 bytes in 1 us
+  EXPECT_EQ(slices[1]["args"]["busbw_GBps"], 1.0);  // 1000 bytes in 1 us
   EXPECT_EQ(slices[2]["cat"], "wait");
   EXPECT_EQ(slices[2]["dur"], 2.0);
   EXPECT_EQ(slices[3]["args"]["algorithm"], "pairwise");
@@ -131,8 +132,7 @@ std::string trace_processor_missing() {
 
 /// Tab-separated rows without the heading; any error of import fails the command.
 Outcome query(const std::string& trace, const std::string& sql) {
-  Outcome outcome =
-      shell("TP_DIR=trace-processor node '" + tools_folder + "tpq.mjs' '" + trace + "' \"" + sql + "\"");
+  Outcome outcome = shell("TP_DIR=trace-processor node '" + tools_folder + "tpq.mjs' '" + trace + "' \"" + sql + "\"");
   if (outcome.status == 0) outcome.output.erase(0, outcome.output.find('\n') + 1);
   return outcome;
 }
@@ -142,7 +142,8 @@ TEST(TraceSql, PerfettoSeesWhatWasPlayed) {
   const Scratch scratch;
   put(scratch / "t.json", trace_text(sample_traced_result()));
 
-  const Outcome sums = query(scratch / "t.json", "select category, count(*), sum(dur) from slice group by 1 order by 1");
+  const Outcome sums =
+      query(scratch / "t.json", "select category, count(*), sum(dur) from slice group by 1 order by 1");
   EXPECT_EQ(sums.output, "compute\t2\t6000\np2p\t2\t2000\nwait\t1\t2000\n") << sums.output;
   EXPECT_EQ(sums.status, 0);
 
@@ -161,6 +162,33 @@ TEST(TraceSql, PerfettoSeesWhatWasPlayed) {
                                "select cast(max(value) as int) from counter c join process_counter_track k "
                                "on c.track_id = k.id where k.name glob 'memory in use*'");
   EXPECT_EQ(memory.output, "107\n");
+}
+
+// A real step: a pipeline of 8 on 64 GPUs.
+TEST(TraceSql, PerfettoReadsAWholeStep) {
+  if (const std::string why = trace_processor_missing(); !why.empty()) GTEST_SKIP() << why;
+  const Scenario scenario =
+      load_scenario(std::string(FORETRAIN_SOURCE_DIR) + "/scenarios/gpt3-175b-selene.yaml", {}, default_catalogue());
+  const Result result = rehearse(scenario, {.trace = true});
+  const Scratch scratch;
+  put(scratch / "t.json", trace_text(result));
+
+  // An arrow for every pair of send and receive: the representatives are each other's neighbours.
+  const Outcome pairs = query(scratch / "t.json",
+                              "select (select count(*) from slice where category = 'p2p') - 2 * (select count(*) from "
+                              "flow), (select count(*) from flow) > 0");
+  EXPECT_EQ(pairs.output, "0\t1\n");
+  // Messages from stage s to s+1 and back: two a microbatch, chunk and boundary; 8 stages of 3 chunks have 23
+  // boundaries.
+  const std::int64_t boundaries = scenario.plan.stages() - 1;
+  const std::int64_t messages = 2 * boundaries * microbatches(scenario.plan, scenario.training);
+  EXPECT_EQ(query(scratch / "t.json", "select count(*) from flow").output, std::to_string(messages) + "\n");
+  // A process a stage, and one for the network; nothing after the end of the step.
+  EXPECT_EQ(query(scratch / "t.json", "select count(*) from process where name glob 'stage *'").output,
+            std::to_string(scenario.plan.pp) + "\n");
+  const std::int64_t step_ns = trace_time(Time::from_start(result.timeline->step)).ns;
+  EXPECT_EQ(query(scratch / "t.json", "select max(ts + dur) <= " + std::to_string(step_ns) + " from slice").output,
+            "1\n");
 }
 
 // The check itself: slices that cross on one thread are an error of import.

@@ -120,6 +120,7 @@ RandomFabric any_fabric() {
   const int gpus = *rc::gen::inRange(2, 5);
   const int switches = *rc::gen::inRange(1, 6);
   std::vector<VertexId> vertices;
+  vertices.reserve(static_cast<std::size_t>(gpus + switches));
   for (int g = 0; g < gpus; ++g) {
     vertices.push_back(b.add(VertexKind::gpu, b.node()));
   }

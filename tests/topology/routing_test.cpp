@@ -21,16 +21,18 @@ std::vector<LinkShare> route(const Router& router, GpuId from, GpuId to, std::ui
   return path;
 }
 
-/// Shortest length in links by a plain search that knows only: GPUs and hosts do not forward. The oracle of the
-/// routers, which search over switches and attachments instead.
-std::size_t plain_distance(const Fabric& fabric, GpuId from, GpuId to) {
-  std::map<VertexId, std::size_t> distance{{fabric.vertex_of(from), 0}};
-  std::deque<VertexId> queue{fabric.vertex_of(from)};
+/// Links to `to` from every vertex that has a way, by a plain search that knows only: GPUs and hosts do not forward.
+/// The oracle of the routers, which search over switches and attachments instead. Cables go both ways, so the search
+/// may start at the end.
+std::map<VertexId, std::size_t> plain_distances(const Fabric& fabric, GpuId to) {
+  const VertexId end = fabric.vertex_of(to);
+  std::map<VertexId, std::size_t> distance{{end, 0}};
+  std::deque<VertexId> queue{end};
   while (!queue.empty()) {
     const VertexId here = queue.front();
     queue.pop_front();
     const VertexKind kind = fabric.vertex(here).kind;
-    if (here != fabric.vertex_of(from) && (kind == VertexKind::gpu || kind == VertexKind::host)) {
+    if (here != end && (kind == VertexKind::gpu || kind == VertexKind::host)) {
       continue;
     }
     for (LinkId l = fabric.out_links(here).first; l < fabric.out_links(here).last; ++l.value) {
@@ -39,7 +41,11 @@ std::size_t plain_distance(const Fabric& fabric, GpuId from, GpuId to) {
       }
     }
   }
-  return distance.at(fabric.vertex_of(to));
+  return distance;
+}
+
+std::size_t plain_distance(const Fabric& fabric, GpuId from, GpuId to) {
+  return plain_distances(fabric, to).at(fabric.vertex_of(from));
 }
 
 /// Every vertex's outflow less its inflow.
@@ -70,7 +76,7 @@ struct Case {
   std::uint64_t flow;
 };
 
-Case any_case(rc::Gen<Routing> routings) {
+Case any_case(const rc::Gen<Routing>& routings) {
   Fabric fabric = build_shape(*rc::gen::elementOf(std::vector<Shape>(std::begin(all_shapes), std::end(all_shapes))));
   const Routing routing = *routings;
   const auto count = static_cast<std::uint32_t>(fabric.gpu_count());
@@ -169,6 +175,30 @@ RC_GTEST_PROP(Routing, SpreadIsEvenAtEverySwitch, ()) {
   }
 }
 
+/// Spread leaves no shortest way out: where it passes, every link that leads nearer has a share. (Within a node it
+/// keeps to NVLink even where a shared NIC is as near.)
+RC_GTEST_PROP(Routing, SpreadUsesEveryShortestWay, ()) {
+  const Case it = any_case(rc::gen::just(Routing::spread));
+  RC_PRE(it.fabric.node_of(it.from) != it.fabric.node_of(it.to));
+  const auto router = make_router(Routing::spread, it.fabric, 1);
+  const std::map<VertexId, std::size_t> distance = plain_distances(it.fabric, it.to);
+  std::map<VertexId, std::size_t> used;
+  for (const LinkShare& step : route(*router, it.from, it.to)) {
+    ++used[it.fabric.link(step.link).from];
+  }
+  for (const auto& [vertex, count] : used) {
+    std::size_t nearer = 0;
+    for (LinkId l = it.fabric.out_links(vertex).first; l < it.fabric.out_links(vertex).last; ++l.value) {
+      const VertexId next = it.fabric.link(l).to;
+      const VertexKind kind = it.fabric.vertex(next).kind;
+      const bool forwards = kind != VertexKind::host && (kind != VertexKind::gpu || next == it.fabric.vertex_of(it.to));
+      const auto known = distance.find(next);  // not there: no way from there at all
+      nearer += forwards && known != distance.end() && known->second + 1 == distance.at(vertex) ? 1 : 0;
+    }
+    RC_ASSERT(count == nearer);
+  }
+}
+
 /// ECMP's way is one of those that spread uses.
 RC_GTEST_PROP(Routing, EcmpPicksAmongTheWaysOfSpread, ()) {
   const Case it = any_case(rc::gen::just(Routing::ecmp));
@@ -202,6 +232,7 @@ TEST(Routing, InANodeTheNvSwitchIsTheWay) {
 
 std::vector<std::string> names(const Fabric& fabric, const std::vector<LinkShare>& path) {
   std::vector<std::string> out;
+  out.reserve(path.size());
   for (const LinkShare& it : path) {
     out.push_back(fabric.name(it.link));
   }
@@ -219,6 +250,14 @@ TEST(Routing, RailRuleTakesNvLinkToTheDestinationsRail) {
   EXPECT_THAT(names(fabric, route(*router, GpuId{2}, GpuId{8 + 2})),
               testing::ElementsAre("node0/gpu2 > node0/nic2", "node0/nic2 > leaf2", "leaf2 > node1/nic2",
                                    "node1/nic2 > node1/gpu2"));
+}
+
+TEST(Routing, RailRuleDoesNothingOnASharedLeaf) {
+  const Fabric fabric = build_fat_tree({.node = {}, .cable = {}, .gpus = 32, .tiers = 2, .radix = 64});
+  const auto router = make_router(Routing::rail, fabric, 1);
+  EXPECT_THAT(names(fabric, route(*router, GpuId{2}, GpuId{8 + 5})),
+              testing::ElementsAre("node0/gpu2 > node0/nic2", "node0/nic2 > leaf0", "leaf0 > node1/nic5",
+                                   "node1/nic5 > node1/gpu5"));
 }
 
 TEST(Routing, RailRuleKeepsTheSpinesFreeWithinAGroup) {

@@ -24,6 +24,7 @@ enum class Shape : std::uint8_t {
   torus_mesh,
   one_node,
   part_of_a_node,
+  two_planes,
 };
 inline constexpr Shape all_shapes[] = {Shape::rail,
                                        Shape::rail_oversubscribed,
@@ -35,7 +36,8 @@ inline constexpr Shape all_shapes[] = {Shape::rail,
                                        Shape::torus_3d,
                                        Shape::torus_mesh,
                                        Shape::one_node,
-                                       Shape::part_of_a_node};
+                                       Shape::part_of_a_node,
+                                       Shape::two_planes};
 
 inline Fabric build_clos_shape(Shape shape) {
   switch (shape) {
@@ -73,8 +75,38 @@ inline Fabric build_clos_shape(Shape shape) {
   }
 }
 
+/// Two networks that do not meet, plane p of leaves 2p and 2p + 1 under spine p. Servers of one GPU whose two NICs go
+/// to one leaf of each plane, to the same leaf twice, or (the last server's one NIC) to one plane only: ways that are
+/// equally long over different switches, ways that are not, and two ports into one switch.
+inline Fabric build_two_planes() {
+  FabricBuilder b;
+  const TierId tier = b.tier("any");
+  const Bandwidth rate = gigabytes_per_second(50);
+  std::vector<VertexId> leaves;
+  for (int plane = 0; plane < 2; ++plane) {
+    const VertexId spine = b.add(VertexKind::spine);
+    for (int leaf = 0; leaf < 2; ++leaf) {
+      leaves.push_back(b.add(VertexKind::leaf));
+      b.connect(leaves.back(), spine, rate, nanoseconds(600), tier);
+    }
+  }
+  const std::vector<std::vector<std::size_t>> nics_to = {{0, 2}, {1, 3}, {1, 1}, {0, 3}, {0}};
+  for (const std::vector<std::size_t>& server : nics_to) {
+    const NodeId node = b.node();
+    const VertexId gpu = b.add(VertexKind::gpu, node);
+    for (const std::size_t leaf : server) {
+      const VertexId nic = b.add(VertexKind::nic, node);
+      b.connect(gpu, nic, rate, nanoseconds(500), tier);
+      b.connect(nic, leaves[leaf], rate, nanoseconds(600), tier);
+    }
+  }
+  return std::move(b).build();
+}
+
 inline Fabric build_shape(Shape shape) {
   switch (shape) {
+    case Shape::two_planes:
+      return build_two_planes();
     case Shape::torus_3d:
       return build_torus({.shape = {4, 3, 2}});
     case Shape::torus_mesh:

@@ -158,7 +158,7 @@ TEST(Generate, data_parallel_messages_of_a_step) {
 
 TEST(Generate, stragglers_cost_the_same_for_every_doubling_of_nodes) {
   EXPECT_EQ(straggler_slowdown(0.005, 1), 1.0);
-  EXPECT_DOUBLE_EQ(straggler_slowdown(0.005, 2048) - straggler_slowdown(0.005, 1024), 0.005);
+  EXPECT_NEAR(straggler_slowdown(0.005, 2048) - straggler_slowdown(0.005, 1024), 0.005, 1e-15);
 }
 
 struct Drawn { Model model; Plan plan; Training training; };

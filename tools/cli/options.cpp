@@ -7,7 +7,7 @@
 #include <sstream>
 #include <utility>
 
-#include "tools/cli/nearest.h"
+#include "scenarios/problems.h"
 
 namespace foretrain {
 namespace {
@@ -18,7 +18,7 @@ constexpr unsigned help_description_columns = 90;
 
 /// No guessing: an abbreviated option that works today could mean something else tomorrow.
 int command_line_style() {
-  using namespace po::command_line_style;    // NOLINT(google-build-using-namespace): a namespace of flags
+  using namespace po::command_line_style;  // NOLINT(google-build-using-namespace): a namespace of flags
   return unix_style & ~allow_guessing;
 }
 
@@ -68,8 +68,8 @@ std::optional<po::variables_map> Syntax::parse(std::span<const std::string> args
     values = read(args);
   } catch (const po::unknown_option& e) {
     const std::string& name = e.get_option_name();
-    throw error(fmt::format("unknown option '{}'{}; `foretrain {} --help` lists them", name,
-                            did_you_mean(name, option_names()), command_));
+    throw error(fmt::format("unknown option '{}'{}; `foretrain {} --help` lists them", shown(name),
+                            suggestion(name, option_names()), command_));
   } catch (const po::too_many_positional_options_error&) {
     throw error(fmt::format("too many arguments; usage: foretrain {}", usage_));
   } catch (const po::error& e) {

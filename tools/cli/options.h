@@ -43,10 +43,12 @@ class Syntax {
   [[nodiscard]] UsageError error(const std::string& message) const;
 
   po::options_description options;
-  std::vector<std::string> examples;    ///< without the leading "foretrain "
+  std::vector<std::string> examples;  ///< without the leading "foretrain "
 
  private:
-  struct Positional { std::string key, shown; };
+  struct Positional {
+    std::string key, shown;
+  };
   [[nodiscard]] po::variables_map read(std::span<const std::string> args) const;
   [[nodiscard]] std::vector<std::string> option_names() const;
 

@@ -34,7 +34,7 @@ fs::path resolved(const fs::path& path) {
   if (path.empty()) cannot_write(path, "the name is empty");
   std::error_code error;
   if (fs::is_directory(path, error)) cannot_write(path, "it is a folder");
-  const fs::path target = fs::is_symlink(path, error) ? fs::weakly_canonical(path, error) : path;
+  fs::path target = fs::is_symlink(path, error) ? fs::weakly_canonical(path, error) : path;
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   if (!fs::exists(folder, error)) cannot_write(path, fmt::format("there is no folder '{}'", folder.string()));
   if (!fs::is_directory(folder, error)) cannot_write(path, fmt::format("'{}' is no folder", folder.string()));
@@ -60,7 +60,7 @@ void create_temporary(const fs::path& path, const fs::path& target) {
 bool sync_path(const fs::path& path, int flags) {
   const int file = ::open(path.c_str(), flags | O_CLOEXEC);
   if (file < 0) return false;
-  const bool synced = ::fsync(file) == 0 || errno == EINVAL;    // EINVAL: a file system that has no fsync
+  const bool synced = ::fsync(file) == 0 || errno == EINVAL;  // EINVAL: a file system that has no fsync
   const int error = errno;
   ::close(file);
   errno = error;
@@ -97,7 +97,7 @@ std::ostream& OutputFile::stream() { return compressed_ ? *compressed_ : static_
 
 void OutputFile::commit() {
   const bool written = stream().good();
-  compressed_.reset();    // ends the gzip stream
+  compressed_.reset();  // ends the gzip stream
   file_.close();
   if (!written || !file_) cannot_write(target_, "not everything could be written; is the disk full?");
   if (!temporary_.empty()) {
@@ -106,14 +106,14 @@ void OutputFile::commit() {
     fs::rename(temporary_, target_, error);
     if (error) cannot_write(target_, error.message());
     const fs::path folder = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
-    sync_path(folder, O_RDONLY | O_DIRECTORY);    // best effort: the file itself is there
+    sync_path(folder, O_RDONLY | O_DIRECTORY);  // best effort: the file itself is there
   }
   committed_ = true;
 }
 
 void check_writable(const fs::path& path) {
   if (is_special(path)) return;
-  const OutputFile probe(path);    // made and removed
+  const OutputFile probe(path);  // made and removed
 }
 
 }  // namespace foretrain

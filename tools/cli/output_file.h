@@ -30,8 +30,8 @@ class OutputFile {
   void commit();
 
  private:
-  std::filesystem::path target_;       ///< symbolic links resolved
-  std::filesystem::path temporary_;    ///< empty: written directly
+  std::filesystem::path target_;     ///< symbolic links resolved
+  std::filesystem::path temporary_;  ///< empty: written directly
   std::ofstream file_;
   std::unique_ptr<std::ostream> compressed_;
   bool committed_ = false;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "scenarios/problems.h"
+
 namespace foretrain {
 namespace {
 
@@ -21,8 +23,8 @@ std::optional<double> unit_of(std::string_view suffix) {
 }  // namespace
 
 Parsed<Bytes> parse_size(std::string_view text) {
-  const std::string error =
-      fmt::format("'{}' is no message size; allowed: a positive number of bytes, as 8, 1K, 64M, 1G or 64MiB", text);
+  const std::string error = fmt::format(
+      "'{}' is no message size; allowed: a positive number of bytes, as 8, 1K, 64M, 1G or 64MiB", shown(text));
   double number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (code != std::errc{}) return {std::nullopt, error};

@@ -8,10 +8,10 @@
 #include <ostream>
 #include <vector>
 
+#include "scenarios/problems.h"
 #include "scenarios/scenario.h"
 #include "sim/simulate.h"
 #include "tools/cli/cluster_choice.h"
-#include "tools/cli/nearest.h"
 #include "tools/cli/options.h"
 #include "tools/cli/output_file.h"
 #include "tools/cli/size.h"
@@ -39,18 +39,16 @@ Syntax collective_syntax() {
   const std::string algorithms = "force an algorithm, as NCCL_ALGO does: " + names_of(all_algorithms);
   const std::string protocols = "force a protocol, as NCCL_PROTO does: " + names_of(all_protocols);
   const std::string routings = "routing (default spread): " + names_of(all_routings);
-  syntax.options.add_options()
-      ("cluster", text("NAME"), "cluster of the catalogue, or a file (required)")
-      ("gpus", po::value<std::int64_t>()->value_name("N"), "ranks, one a GPU, the first N of the cluster (required)")
-      ("op", text("NAME"), ops.c_str())
-      ("begin,b", text("SIZE"), "smallest message (default 8; bytes, or 1K, 64M, 1G, 64MiB)")
-      ("end,e", text("SIZE"), "largest message (default 1G)")
-      ("factor,f", po::value<double>()->value_name("X"), "each message X times the one before (default 2)")
-      ("step,i", text("SIZE"), "each message SIZE larger than the one before, instead of -f")
-      ("algo", text("NAME"), algorithms.c_str())
-      ("proto", text("NAME"), protocols.c_str())
-      ("routing", text("NAME"), routings.c_str())
-      ("json", text("FILE"), "write the table as JSON; - is standard output, and then nothing else is");
+  syntax.options.add_options()("cluster", text("NAME"), "cluster of the catalogue, or a file (required)")(
+      "gpus", po::value<std::int64_t>()->value_name("N"), "ranks, one a GPU, the first N of the cluster (required)")(
+      "op", text("NAME"), ops.c_str())("begin,b", text("SIZE"),
+                                       "smallest message (default 8; bytes, or 1K, 64M, 1G, 64MiB)")(
+      "end,e", text("SIZE"), "largest message (default 1G)")("factor,f", po::value<double>()->value_name("X"),
+                                                             "each message X times the one before (default 2)")(
+      "step,i", text("SIZE"), "each message SIZE larger than the one before, instead of -f")(
+      "algo", text("NAME"), algorithms.c_str())("proto", text("NAME"), protocols.c_str())("routing", text("NAME"),
+                                                                                          routings.c_str())(
+      "json", text("FILE"), "write the table as JSON; - is standard output, and then nothing else is");
   syntax.examples = {"collective --cluster dgx-h100-ndr --gpus 64 --op all_reduce -b 8 -e 1G -f 2",
                      "collective --cluster dgx-h100-ndr --gpus 8 --op all_gather -b 1M -e 64M --algo ring --json -"};
   return syntax;
@@ -75,8 +73,8 @@ auto named(const Syntax& syntax, const po::variables_map& values, const char* op
     if (folded(to_text(value)) == folded(text)) return value;
     names.emplace_back(to_text(value));
   }
-  throw syntax.error(fmt::format("--{}: unknown '{}'{}; allowed: {}", option, text, did_you_mean(text, names),
-                                 fmt::join(names, ", ")));
+  throw syntax.error(fmt::format("--{}: unknown '{}'{}; allowed: {}", option, shown(text),
+                                 suggestion(folded(text), names), fmt::join(names, ", ")));
 }
 
 Bytes size_of(const Syntax& syntax, const po::variables_map& values, const char* option, Bytes otherwise) {
@@ -101,8 +99,7 @@ std::vector<Bytes> sizes_of(const Syntax& syntax, const po::variables_map& value
   for (Bytes size = begin; size <= end;) {
     if (sizes.size() == rows_max) throw syntax.error(fmt::format("more than {} sizes; take larger steps", rows_max));
     sizes.push_back(size);
-    size = by_step ? size + step
-                   : std::max(size + bytes(1), bytes_rounded(static_cast<double>(size.count()) * factor));
+    size = by_step ? size + step : std::max(size + bytes(1), bytes_rounded(static_cast<double>(size.count()) * factor));
   }
   return sizes;
 }
@@ -122,11 +119,11 @@ CollectiveTable measure(const Syntax& syntax, const ClusterChoice& choice, const
   CollectiveTable table{.cluster = choice.cluster.name, .ranks = choice.gpus, .rows = {}};
   for (const Bytes size : wanted.sizes) {
     try {
-      table.rows.push_back({.op = wanted.op,
-                            .size = size,
-                            .call = idle_call(fabric, choice.cluster.transport, *router, wanted.op, size, group,
-                                              wanted.forced)});
-    } catch (const std::invalid_argument& e) {    // nothing runs this call on this group
+      table.rows.push_back(
+          {.op = wanted.op,
+           .size = size,
+           .call = idle_call(fabric, choice.cluster.transport, *router, wanted.op, size, group, wanted.forced)});
+    } catch (const std::invalid_argument& e) {  // nothing runs this call on this group
       throw syntax.error(e.what());
     }
   }
@@ -142,12 +139,11 @@ int show_collective(std::span<const std::string> args, const Console& console) {
   for (const char* required : {"cluster", "gpus"}) {
     if (values->count(required) == 0) throw syntax.error(fmt::format("--{} is missing", required));
   }
-  const Measurement wanted{
-      .op = named(syntax, *values, "op", all_collectives).value_or(Collective::all_reduce),
-      .sizes = sizes_of(syntax, *values),
-      .forced = {.algorithm = named(syntax, *values, "algo", all_algorithms),
-                 .protocol = named(syntax, *values, "proto", all_protocols)},
-      .routing = named(syntax, *values, "routing", all_routings).value_or(Network{}.routing)};
+  const Measurement wanted{.op = named(syntax, *values, "op", all_collectives).value_or(Collective::all_reduce),
+                           .sizes = sizes_of(syntax, *values),
+                           .forced = {.algorithm = named(syntax, *values, "algo", all_algorithms),
+                                      .protocol = named(syntax, *values, "proto", all_protocols)},
+                           .routing = named(syntax, *values, "routing", all_routings).value_or(Network{}.routing)};
   const std::string json = values->count("json") > 0 ? (*values)["json"].as<std::string>() : std::string();
   if (!json.empty() && json != "-") check_writable(json);
   const std::int64_t gpus = (*values)["gpus"].as<std::int64_t>();

@@ -11,7 +11,7 @@ namespace foretrain {
 
 struct Command {
   std::string_view name;
-  std::string_view summary;    ///< one line of `foretrain --help`
+  std::string_view summary;  ///< one line of `foretrain --help`
   /// Arguments after the command's name; returns the exit status. Throws InputError and Deadlock.
   int (*run)(std::span<const std::string> args, const Console& console);
 };
@@ -19,8 +19,8 @@ struct Command {
 /// In the order of `foretrain --help`.
 [[nodiscard]] std::span<const Command> commands();
 
-int run_scenario(std::span<const std::string> args, const Console& console);       // run.cpp
-int show_topology(std::span<const std::string> args, const Console& console);      // topology.cpp
-int show_collective(std::span<const std::string> args, const Console& console);    // collective.cpp
+int run_scenario(std::span<const std::string> args, const Console& console);     // run.cpp
+int show_topology(std::span<const std::string> args, const Console& console);    // topology.cpp
+int show_collective(std::span<const std::string> args, const Console& console);  // collective.cpp
 
 }  // namespace foretrain

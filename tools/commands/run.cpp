@@ -24,23 +24,24 @@ Syntax run_syntax() {
   Syntax syntax("run", "run SCENARIO.yaml [options]",
                 "plays one training step of a scenario and prints what it takes, on one screen");
   syntax.positional("scenario", "SCENARIO.yaml");
-  syntax.options.add_options()
-      ("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE")->composing(),
-       "change a value of the scenario, as in training.global_batch=512; repeatable")
-      ("json", po::value<std::string>()->value_name("FILE"), "write the result as JSON; - is standard output, and then nothing else is")
-      ("trace", po::value<std::string>()->value_name("FILE"),
-       "write a timeline for ui.perfetto.dev; compressed if FILE ends in .gz")
-      ("fidelity", po::value<std::string>()->value_name("NAME"),
-       "fluid (default): transfers share links; analytic: each as on an idle network");
-  syntax.examples = {"run scenarios/llama3-8b-one-node.yaml",
-                     "run scenarios/llama3-8b-one-node.yaml --set training.global_batch=64 --trace step.json.gz --json -"};
+  syntax.options.add_options()("set", po::value<std::vector<std::string>>()->value_name("KEY=VALUE")->composing(),
+                               "change a value of the scenario, as in training.global_batch=512; repeatable")(
+      "json", po::value<std::string>()->value_name("FILE"),
+      "write the result as JSON; - is standard output, and then nothing else is")(
+      "trace", po::value<std::string>()->value_name("FILE"),
+      "write a timeline for ui.perfetto.dev; compressed if FILE ends in .gz")(
+      "fidelity", po::value<std::string>()->value_name("NAME"),
+      "fluid (default): transfers share links; analytic: each as on an idle network");
+  syntax.examples = {
+      "run scenarios/llama3-8b-one-node.yaml",
+      "run scenarios/llama3-8b-one-node.yaml --set training.global_batch=64 --trace step.json.gz --json -"};
   return syntax;
 }
 
 struct RunArguments {
   std::string scenario;
   std::vector<std::string> sets;
-  std::string json, trace;    ///< empty: not wanted
+  std::string json, trace;  ///< empty: not wanted
 };
 
 RunArguments read_arguments(const Syntax& syntax, const po::variables_map& values) {
@@ -78,7 +79,7 @@ void write_file(const std::string& path, const Console& console, const std::stri
   OutputFile file(path);
   write(file.stream());
   file.commit();
-  spdlog::info("wrote the {} to {}", what, path);
+  spdlog::debug("wrote the {} to {}", what, path);
 }
 
 }  // namespace
@@ -89,8 +90,8 @@ int run_scenario(std::span<const std::string> args, const Console& console) {
   if (!values) return 0;
   const RunArguments wanted = read_arguments(syntax, *values);
   const Scenario scenario = load_scenario(wanted.scenario, wanted.sets, default_catalogue());
-  spdlog::info("scenario {}: {} on {} GPUs of {}", scenario.name, scenario.model.name, scenario.gpus,
-               scenario.cluster.name);
+  spdlog::debug("scenario {}: {} on {} GPUs of {}", scenario.name, scenario.model.name, scenario.gpus,
+                scenario.cluster.name);
   const bool json_file = !wanted.json.empty() && wanted.json != "-";
   if (json_file) check_writable(wanted.json);
   if (!wanted.trace.empty()) check_writable(wanted.trace);
@@ -99,8 +100,8 @@ int run_scenario(std::span<const std::string> args, const Console& console) {
     const Progress progress(console, fmt::format("playing {} ranks ...", grouped(scenario.gpus)));
     return rehearse(scenario, {.trace = !wanted.trace.empty()});
   }();
-  spdlog::info("played {} events in {}", grouped(static_cast<std::int64_t>(result.engine.events)),
-               human_seconds(result.engine.wall_s));
+  spdlog::debug("played {} events in {}", grouped(static_cast<std::int64_t>(result.engine.events)),
+                human_seconds(result.engine.wall_s));
 
   if (!wanted.trace.empty()) {
     write_file(wanted.trace, console, "trace", [&](std::ostream& out) { write_trace(out, result); });

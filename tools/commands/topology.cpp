@@ -16,11 +16,12 @@ Syntax topology_syntax() {
   Syntax syntax("topology", "topology CLUSTER [options]",
                 "counts, radix, bisection, oversubscription a tier and diameter of a cluster's network");
   syntax.positional("cluster", "CLUSTER");
-  syntax.options.add_options()
-      ("gpus", po::value<std::int64_t>()->value_name("N"), "GPUs in it (default: all that it can have)")
-      ("dot", po::value<std::string>()->value_name("FILE"), "write the graph for Graphviz; - is standard output")
-      ("json", po::value<std::string>()->value_name("FILE"), "write the numbers as JSON; - is standard output");
-  syntax.examples = {"topology dgx-h100-ndr --gpus 1024", "topology h100-roce-clos --gpus 64 --dot fabric.dot --json -"};
+  syntax.options.add_options()("gpus", po::value<std::int64_t>()->value_name("N"),
+                               "GPUs in it (default: all that it can have)")(
+      "dot", po::value<std::string>()->value_name("FILE"), "write the graph for Graphviz; - is standard output")(
+      "json", po::value<std::string>()->value_name("FILE"), "write the numbers as JSON; - is standard output");
+  syntax.examples = {"topology dgx-h100-ndr --gpus 1024",
+                     "topology h100-roce-clos --gpus 64 --dot fabric.dot --json -"};
   return syntax;
 }
 

@@ -19,11 +19,13 @@ std::int64_t element_count(const CollectiveRow& row, std::int64_t ranks) {
   switch (row.op) {
     case Collective::all_gather:
     case Collective::reduce_scatter:
-    case Collective::all_to_all: return whole / ranks;
+    case Collective::all_to_all:
+      return whole / ranks;
     case Collective::all_reduce:
     case Collective::broadcast:
     case Collective::reduce:
-    case Collective::send_recv: return whole;
+    case Collective::send_recv:
+      return whole;
   }
   return whole;
 }
@@ -47,16 +49,16 @@ double busbw(const CollectiveRow& row, std::int64_t ranks) {
 }
 
 std::string to_text(const CollectiveTable& table) {
-  std::string text = fmt::format("# {} on {} ranks of {}, idle network, simulated\n#\n",
-                                 table.rows.empty() ? "nothing" : to_text(table.rows.front().op), grouped(table.ranks),
-                                 table.cluster);
+  std::string text =
+      fmt::format("# {} on {} ranks of {}, idle network, simulated\n#\n",
+                  table.rows.empty() ? "nothing" : to_text(table.rows.front().op), grouped(table.ranks), table.cluster);
   const auto add_line = [&](std::string line) {
     while (line.ends_with(' ')) line.pop_back();
     text += line + '\n';
   };
   constexpr auto layout = "{:>12}  {:>12}  {:>6}  {:>6}  {:>9}  {:>7}  {:>7}  {:<9}  {:<8}  {}";
-  add_line(fmt::format(layout, "#       size", "count", "type", "redop", "time", "algbw", "busbw", "algorithm", "protocol",
-                       "limit"));
+  add_line(fmt::format(layout, "#       size", "count", "type", "redop", "time", "algbw", "busbw", "algorithm",
+                       "protocol", "limit"));
   add_line(fmt::format(layout, "#        (B)", "(elements)", "", "", "(us)", "(GB/s)", "(GB/s)", "", "", ""));
   double sum = 0;
   for (const CollectiveRow& row : table.rows) {

@@ -9,8 +9,8 @@
 namespace foretrain {
 
 struct BreakdownPart {
-  std::string_view key;      ///< of the JSON: "tp"
-  std::string_view name;     ///< for people: "tensor parallel"
+  std::string_view key;   ///< of the JSON: "tp"
+  std::string_view name;  ///< for people: "tensor parallel"
   double seconds = 0;
 };
 [[nodiscard]] std::array<BreakdownPart, 10> parts_of(const Breakdown& breakdown);

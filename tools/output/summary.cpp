@@ -78,13 +78,12 @@ void answer(Page& page, const Result& r) {
                            human_count(r.tokens_per_s)));
   const Scenario& s = r.scenario;
   const std::string model = s.name == s.model.name ? s.name : fmt::format("{}: {}", s.name, s.model.name);
-  page.line("{}", clipped(fmt::format("{} on {} x {} of {}, {} network", model, grouped(s.gpus),
-                                      s.cluster.gpu.name, s.cluster.name, to_text(s.network.fidelity)),
+  page.line("{}", clipped(fmt::format("{} on {} x {} of {}, {} network", model, grouped(s.gpus), s.cluster.gpu.name,
+                                      s.cluster.name, to_text(s.network.fidelity)),
                           summary_columns_max));
-  page.line("{}", clipped(fmt::format("{}, batch of {} sequences of {} tokens, {}, recompute {}",
-                                      plan_text(s.plan), grouped(s.training.global_batch),
-                                      grouped(s.training.sequence_length), to_text(s.training.precision),
-                                      to_text(s.training.recompute)),
+  page.line("{}", clipped(fmt::format("{}, batch of {} sequences of {} tokens, {}, recompute {}", plan_text(s.plan),
+                                      grouped(s.training.global_batch), grouped(s.training.sequence_length),
+                                      to_text(s.training.precision), to_text(s.training.recompute)),
                           summary_columns_max));
 }
 
@@ -117,11 +116,10 @@ void breakdown(Page& page, const Result& r) {
   const double total = r.breakdown.total();
   for (const BreakdownPart& part : sorted_parts(r.breakdown)) {
     const double share = total > 0 ? part.seconds / total : 0;
-    page.line("  {:<16} {} {:>11} {:>8}", part.name, bar(page.look(), share),
-              time_in_unit_of(part.seconds, total), human_percent(share));
+    page.line("  {:<16} {} {:>11} {:>8}", part.name, bar(page.look(), share), time_in_unit_of(part.seconds, total),
+              human_percent(share));
   }
-  page.line("  {:<16} {:{}} {:>11} {:>8}", "step", "", bar_columns, time_in_unit_of(total, total),
-            human_percent(1));
+  page.line("  {:<16} {:{}} {:>11} {:>8}", "step", "", bar_columns, time_in_unit_of(total, total), human_percent(1));
 }
 
 std::string schedule_text(const Scenario& s) {
@@ -184,15 +182,30 @@ void communication(Page& page, const Result& r) {
   if (shown < rows.size()) page.line("  and {} more (--json has all)", rows.size() - shown);
 }
 
+/// The busiest link of each tier, as far as the result names one: its neighbours of the same tier tell nothing new.
+void hot_links(Page& page, const Result& r) {
+  std::vector<std::string> shown;
+  for (const HotLink& link : r.hottest) {
+    if (shown.size() == hot_link_rows || link.utilization <= 0) return;
+    if (std::find(shown.begin(), shown.end(), link.tier) != shown.end()) continue;
+    page.line("  {:<8}{:<{}} {:>8} used, full for {}", shown.empty() ? "hottest" : "",
+              clipped(link.from + " > " + link.to, link_columns), link_columns, human_percent(link.utilization),
+              human_seconds(link.saturated_s));
+    shown.push_back(link.tier);
+  }
+}
+
 void links(Page& page, const Result& r) {
   if (r.tiers.empty()) return;
   page.blank();
   page.heading(fmt::format("{:<24}{:>10}{:>12}{:>12}{:>12}", "Links", "links", "carried", "mean use", "busiest"));
   std::vector<TierResult> tiers = r.tiers;
-  if (tiers.size() > tier_rows) {    // keep the busiest, in the fabric's order
+  if (tiers.size() > tier_rows) {  // keep the busiest, in the fabric's order
     std::vector<double> use;
+    use.reserve(tiers.size());
     for (const TierResult& tier : tiers) use.push_back(tier.max_utilization);
-    std::nth_element(use.begin(), use.begin() + static_cast<std::ptrdiff_t>(tier_rows - 1), use.end(), std::greater<>());
+    std::nth_element(use.begin(), use.begin() + static_cast<std::ptrdiff_t>(tier_rows - 1), use.end(),
+                     std::greater<>());
     const double least = use[tier_rows - 1];
     std::erase_if(tiers, [&](const TierResult& tier) { return tier.max_utilization < least; });
     tiers.resize(std::min(tiers.size(), tier_rows));
@@ -201,12 +214,7 @@ void links(Page& page, const Result& r) {
     page.line("  {:<22}{:>10}{:>12}{:>12}{:>12}", clipped(tier.tier, 21), grouped(tier.links), human_bytes(tier.bytes),
               human_percent(tier.mean_utilization), human_percent(tier.max_utilization));
   }
-  for (std::size_t i = 0; i < std::min(r.hottest.size(), hot_link_rows); ++i) {
-    const HotLink& link = r.hottest[i];
-    page.line("  {:<8}{:<{}} {:>8} used, full for {}", i == 0 ? "hottest" : "",
-              clipped(link.from + " > " + link.to, link_columns), link_columns, human_percent(link.utilization),
-              human_seconds(link.saturated_s));
-  }
+  hot_links(page, r);
 }
 
 void engine(Page& page, const Result& r) {

@@ -24,8 +24,8 @@ std::string oversubscription_text(const TierReport& tier) {
 }  // namespace
 
 std::string topology_text(const std::string& cluster, const TopologyReport& r) {
-  std::string text = fmt::format("{}: {} GPUs in {} nodes, {} NICs\n\n", cluster, count(r.gpus), count(r.nodes),
-                                 count(r.nics));
+  std::string text =
+      fmt::format("{}: {} GPUs in {} nodes, {} NICs\n\n", cluster, count(r.gpus), count(r.nodes), count(r.nics));
   text += fmt::format("  {:<22}{} ({} of what half of the GPUs can send; max-flow on the graph)\n", "bisection",
                       rate(r.bisection), human_percent(r.bisection_of_injection));
   text += fmt::format("  {:<22}{} links between the two GPUs farthest apart\n", "diameter", count(r.diameter_hops));
@@ -47,15 +47,15 @@ std::string topology_text(const std::string& cluster, const TopologyReport& r) {
 
 std::string topology_json(const std::string& cluster, const TopologyReport& r) {
   using Json = nlohmann::ordered_json;
-  Json json = {{"cluster", cluster}, {"gpus", r.gpus},   {"nodes", r.nodes},
+  Json json = {{"cluster", cluster}, {"gpus", r.gpus},         {"nodes", r.nodes},
                {"nics", r.nics},     {"vertices", r.vertices}, {"links", r.links}};
   json["bisection_Bps"] = r.bisection.bytes_per_s();
   json["bisection_of_injection"] = r.bisection_of_injection;
   json["diameter_hops"] = r.diameter_hops;
   json["switches"] = Json::array();
   for (const SwitchRadix& s : r.switches) {
-    json["switches"].push_back({{"kind", to_text(s.kind)}, {"count", s.count}, {"ports_min", s.ports_min},
-                                {"ports_max", s.ports_max}});
+    json["switches"].push_back(
+        {{"kind", to_text(s.kind)}, {"count", s.count}, {"ports_min", s.ports_min}, {"ports_max", s.ports_max}});
   }
   json["tiers"] = Json::array();
   for (const TierReport& tier : r.tiers) {

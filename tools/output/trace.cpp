@@ -86,8 +86,12 @@ class TraceWriter {
     for (const TracedOperation& t : timeline_.operations[traced]) {
       const Operation& o = operation(traced, t);
       switch (o.kind) {
-        case OperationKind::compute: write_compute(traced, o, t); break;
-        case OperationKind::communicate: write_call(traced, o, t); break;
+        case OperationKind::compute:
+          write_compute(traced, o, t);
+          break;
+        case OperationKind::communicate:
+          write_call(traced, o, t);
+          break;
         case OperationKind::memory:
           held += o.amount;
           count_memory(t.end);

@@ -14,7 +14,9 @@ std::string microseconds_text(std::int64_t ns) { return fmt::format("{}.{:03}", 
 
 }  // namespace
 
-std::string json_text(std::string_view text) { return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); }
+std::string json_text(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 TraceTime trace_time(Time t) { return {(t.ps() + 500) / 1000}; }
 
@@ -68,8 +70,8 @@ void TraceEvents::process(std::int64_t process, std::string_view name) {
   fmt::format_to(fmt::appender(buffer_), R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}})", process,
                  json_text(name));
   begin_event();
-  fmt::format_to(fmt::appender(buffer_), R"({{"ph":"M","pid":{0},"name":"process_sort_index","args":{{"sort_index":{0}}}}})",
-                 process);
+  fmt::format_to(fmt::appender(buffer_),
+                 R"({{"ph":"M","pid":{0},"name":"process_sort_index","args":{{"sort_index":{0}}}}})", process);
 }
 
 void TraceEvents::thread(TraceThread where, std::string_view name, std::int64_t order) {
@@ -78,8 +80,8 @@ void TraceEvents::thread(TraceThread where, std::string_view name, std::int64_t 
                  where.process, where.thread, json_text(name));
   begin_event();
   fmt::format_to(fmt::appender(buffer_),
-                 R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})", where.process,
-                 where.thread, order);
+                 R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})",
+                 where.process, where.thread, order);
 }
 
 void TraceEvents::slice(TraceThread where, std::string_view name, std::string_view category, TraceTime from,
@@ -87,8 +89,8 @@ void TraceEvents::slice(TraceThread where, std::string_view name, std::string_vi
   begin_event();
   fmt::format_to(fmt::appender(buffer_),
                  R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":{},"cat":"{}","args":{{{}}}}})", where.process,
-                 where.thread, microseconds_text(from.ns), microseconds_text(to.ns - from.ns), json_text(name), category,
-                 args.text());
+                 where.thread, microseconds_text(from.ns), microseconds_text(to.ns - from.ns), json_text(name),
+                 category, args.text());
 }
 
 void TraceEvents::flow_start(TraceThread where, std::uint64_t id, TraceTime at) {
