@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 
 #include "scenarios/result.h"
 
@@ -164,8 +163,27 @@ void sum_up_communication(Result& r, const Measured& m, const Workload& w) {
   }
 }
 
+/// The busiest links of all, and the busiest of every tier that carried anything; busiest first.
+std::vector<std::size_t> hottest_links(const Measured& m, const Fabric& fabric) {
+  constexpr std::size_t most = 8;
+  const auto busy = [&](std::size_t l) {  // seconds of full rate that its bytes would take
+    return m.links[l].bytes / static_cast<double>(fabric.link(id_at<LinkId>(l)).bandwidth.bytes_per_s());
+  };
+  std::vector<std::size_t> used;
+  for (std::size_t l = 0; l < m.links.size(); ++l)
+    if (m.links[l].bytes > 0) used.push_back(l);
+  std::stable_sort(used.begin(), used.end(), [&](std::size_t a, std::size_t b) { return busy(a) > busy(b); });
+  std::vector<bool> tier_seen(fabric.tiers().size());
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    const std::size_t tier = fabric.link(id_at<LinkId>(used[i])).tier.index();
+    if (i < most || !tier_seen[tier]) kept.push_back(used[i]);
+    tier_seen[tier] = true;
+  }
+  return kept;
+}
+
 void sum_up_links(Result& r, const Measured& m, const Fabric& fabric) {
-  constexpr std::size_t hottest = 8;
   const auto utilization = [&](std::size_t l) {
     const auto bandwidth = static_cast<double>(fabric.link(id_at<LinkId>(l)).bandwidth.bytes_per_s());
     return m.links[l].bytes / (bandwidth * r.step_time_s);
@@ -180,19 +198,10 @@ void sum_up_links(Result& r, const Measured& m, const Fabric& fabric) {
     r.tiers[t].mean_utilization =
         r.tiers[t].bytes / (static_cast<double>(fabric.tiers()[t].bandwidth.bytes_per_s()) * r.step_time_s);
 
-  std::vector<std::size_t> order(m.links.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(hottest, order.size()));
-  std::partial_sort(order.begin(), last, order.end(), [&](std::size_t a, std::size_t b) {
-    const double ua = utilization(a);
-    const double ub = utilization(b);
-    return ua != ub ? ua > ub : a < b;
-  });
-  for (auto it = order.begin(); it != last; ++it) {
-    const Link& link = fabric.link(id_at<LinkId>(*it));
-    if (m.links[*it].bytes > 0)
-      r.hottest.push_back({fabric.name(link.from), fabric.name(link.to), fabric.tiers()[link.tier.index()].name,
-                           utilization(*it), m.links[*it].saturated.seconds()});
+  for (std::size_t l : hottest_links(m, fabric)) {
+    const Link& link = fabric.link(id_at<LinkId>(l));
+    r.hottest.push_back({fabric.name(link.from), fabric.name(link.to), fabric.tiers()[link.tier.index()].name,
+                         utilization(l), m.links[l].saturated.seconds()});
   }
 }
 

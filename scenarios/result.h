@@ -22,9 +22,9 @@ struct Breakdown {
 };
 
 struct StageResult {
-  std::int64_t stage = 0;              ///< pipeline rank
-  std::int64_t layers = 0;             ///< transformer layers on it
-  double compute_s = 0;                ///< compute and recompute, mean over its ranks
+  std::int64_t stage = 0;   ///< pipeline rank
+  std::int64_t layers = 0;  ///< transformer layers on it
+  double compute_s = 0;     ///< compute and recompute, mean over its ranks
   double bubble_s = 0;
   std::int64_t peak_memory_bytes = 0;
 };
@@ -40,20 +40,20 @@ struct MemoryResult {
 
 struct CommunicationResult {
   std::string dimension, op;
-  double calls = 0;                    ///< per rank that makes them
-  double bytes = 0;                    ///< message per call and rank
-  double time_s = 0;                   ///< per rank, in flight
-  double exposed_s = 0;                ///< per rank, main stream waiting for bytes in flight
+  double calls = 0;      ///< per rank that makes them
+  double bytes = 0;      ///< message per call and rank
+  double time_s = 0;     ///< per rank, in flight
+  double exposed_s = 0;  ///< per rank, main stream waiting for bytes in flight
   double busbw_Bps = 0;
-  double slowdown = 1;                 ///< time over time on an idle network
+  double slowdown = 1;  ///< time over time on an idle network
 };
 
 struct TierResult {
   std::string tier;
   std::int64_t links = 0;
   double bytes = 0;
-  double mean_utilization = 0;         ///< over all its links and the whole step
-  double max_utilization = 0;          ///< of its busiest link, over the whole step
+  double mean_utilization = 0;  ///< over all its links and the whole step
+  double max_utilization = 0;   ///< of its busiest link, over the whole step
 };
 
 struct HotLink {
@@ -64,7 +64,7 @@ struct HotLink {
 
 struct EngineResult {
   std::uint64_t ranks = 0, rank_classes = 0, events = 0, operations = 0;
-  double wall_s = 0;                   ///< the only two values that differ from run to run
+  double wall_s = 0;  ///< the only two values that differ from run to run
   std::uint64_t peak_rss_bytes = 0;
 };
 
@@ -72,30 +72,30 @@ struct Result {
   Scenario scenario;
   double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
   double model_tflops_per_gpu = 0, mfu = 0, hfu = 0, hardware_tflops_per_gpu = 0, bubble_fraction = 0;
-  Breakdown breakdown;                 ///< mean over ranks
+  Breakdown breakdown;  ///< mean over ranks
   std::vector<StageResult> stages;
   MemoryResult memory;
   std::vector<CommunicationResult> communication;
   std::vector<TierResult> tiers;
-  std::vector<HotLink> hottest;        ///< the busiest links, busiest first
+  std::vector<HotLink> hottest;  ///< the busiest links, busiest first
   EngineResult engine;
 
   /// What the trace needs; null unless the rehearsal was asked to trace.
   struct Timeline {
     Workload workload;
-    std::vector<RankId> ranks;         ///< traced: one a pipeline stage
-    std::vector<std::vector<TracedOperation>> operations;   ///< in the order of `ranks`
+    std::vector<RankId> ranks;                             ///< traced: one a pipeline stage
+    std::vector<std::vector<TracedOperation>> operations;  ///< in the order of `ranks`
     std::vector<TierTimeline> tiers;
     std::vector<std::string> tier_names;
     Duration step;
-    std::int64_t overhead_bytes = 0;   ///< constant part on top of the tensors
+    std::int64_t overhead_bytes = 0;  ///< constant part on top of the tensors
   };
   std::shared_ptr<const Timeline> timeline;
 };
 
 struct RehearseOptions {
   bool trace = false;
-  std::function<void(double)> progress;   ///< part of the simulation done, 0 to 1
+  std::function<void(double)> progress;  ///< part of the simulation done, 0 to 1
 };
 
 /// Builds the fabric and the job, simulates, and sums up. Throws Deadlock.

@@ -27,8 +27,8 @@ struct Cluster {
   Gpu gpu;
   FabricSpec fabric;
   Transport transport;
-  double jitter = 0.005;               ///< slowdown of compute a doubling of nodes (straggler_slowdown)
-  std::int64_t max_gpus = 0;           ///< that the shape can carry
+  double jitter = 0.005;      ///< slowdown of compute a doubling of nodes (straggler_slowdown)
+  std::int64_t max_gpus = 0;  ///< that the shape can carry
 };
 [[nodiscard]] Fabric build_fabric(const Cluster& cluster, std::int64_t gpus);
 
@@ -39,7 +39,7 @@ struct Network {
 };
 
 struct Scenario {
-  std::string name;                    ///< of the file, without folder and ending
+  std::string name;  ///< of the file, without folder and ending
   Model model;
   Cluster cluster;
   std::int64_t gpus = 0;

@@ -20,11 +20,17 @@ using CommunicatorId = Id<struct CommunicatorTag>;
 
 /// `send_recv` goes from member 0 to member 1 of a communicator of two.
 enum class Collective : std::uint8_t {
-  all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  broadcast,
+  reduce,
+  all_to_all,
+  send_recv
 };
 inline constexpr Collective all_collectives[] = {
     Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::broadcast,
-    Collective::reduce, Collective::all_to_all, Collective::send_recv};
+    Collective::reduce,     Collective::all_to_all, Collective::send_recv};
 [[nodiscard]] std::string_view to_text(Collective op);
 
 /// Bus bandwidth over algorithm bandwidth for n ranks, as nccl-tests' doc/PERFORMANCE.md defines it:
@@ -44,7 +50,7 @@ inline constexpr Protocol all_protocols[] = {Protocol::ll, Protocol::ll128, Prot
 /// all-gather, the whole input of a reduce-scatter, what a rank sends in all (itself included) for an all-to-all.
 struct Communicator {
   std::vector<RankId> members;
-  std::uint8_t dimension = 0;      ///< index into Job::dimensions: what its time is booked under
+  std::uint8_t dimension = 0;  ///< index into Job::dimensions: what its time is booked under
 };
 
 }  // namespace foretrain

@@ -35,7 +35,7 @@ class EventQueue {
     std::int64_t ps;
     std::uint64_t order;
     Payload payload;
-    bool operator<(const Entry& other) const {      // std::priority_queue keeps the largest on top
+    bool operator<(const Entry& other) const {  // std::priority_queue keeps the largest on top
       return ps != other.ps ? ps > other.ps : order > other.order;
     }
   };

@@ -32,7 +32,10 @@ std::vector<std::vector<DistinctCall>> distinct_calls(const Program& program) {
 class Expander {
  public:
   Expander(const Fabric& fabric, const Transport& transport, const Job& job, const SimulateOptions& options)
-      : fabric_(fabric), transport_(transport), job_(job), options_(options),
+      : fabric_(fabric),
+        transport_(transport),
+        job_(job),
+        options_(options),
         router_(make_router(options.routing, fabric, options.seed)) {}
 
   Expansion run() {
@@ -48,7 +51,11 @@ class Expander {
   }
 
  private:
-  struct Decision { Choice choice; Duration latency; std::optional<double> cap; };
+  struct Decision {
+    Choice choice;
+    Duration latency;
+    std::optional<double> cap;
+  };
 
   const std::vector<DistinctCall>& calls_of(CommunicatorId id) const {
     const RankBinding& first = job_.ranks[job_.communicators[id.index()].members.front().index()];
@@ -76,7 +83,7 @@ class Expander {
     const GroupLayout layout(fabric_, std::move(gpus));
     const GroupShape shape = shape_of(fabric_, layout);
 
-    std::vector<std::pair<std::pair<Collective, Choice>, ShapeId>> known;     // of this communicator
+    std::vector<std::pair<std::pair<Collective, Choice>, ShapeId>> known;  // of this communicator
     for (const DistinctCall& call : calls) {
       PlannedCall planned{.op = call.op, .size = call.size};
       planned.row = out_.row_of(communicator.dimension, call.op);
@@ -122,16 +129,15 @@ class Expander {
       out_.network->add_shape(std::move(map.loads[s]), rate_cap_[s], fair_weight(out_.usage[s]));
     for (PlannedCall& call : out_.calls) {
       call.idle_time = call.latency;
-      if (call.moves)
-        call.idle_time += fluid_time(static_cast<double>(call.size), out_.network->idle_rate(call.shape));
+      if (call.moves) call.idle_time += fluid_time(static_cast<double>(call.size), out_.network->idle_rate(call.shape));
     }
   }
 
   /// Fairness is between flows of wire bytes: a transfer that puts w wire bytes a message byte on its busiest link, by
   /// f flows, progresses at f/w of a fair share there.
   static double fair_weight(const std::vector<Usage>& usage) {
-    const auto busiest = std::max_element(usage.begin(), usage.end(),
-                                          [](const Usage& a, const Usage& b) { return a.load < b.load; });
+    const auto busiest =
+        std::max_element(usage.begin(), usage.end(), [](const Usage& a, const Usage& b) { return a.load < b.load; });
     return busiest->flows / busiest->load;
   }
 

@@ -21,13 +21,13 @@ namespace foretrain {
 /// One distinct call of one communicator.
 struct PlannedCall {
   Collective op{};
-  std::int64_t size = 0;             ///< bytes of the message
+  std::int64_t size = 0;  ///< bytes of the message
   Choice choice{};
   Duration latency;
-  Duration idle_time;                ///< latency and transfer on an idle network
-  ShapeId shape;                     ///< meaningless where `moves` is false
-  bool moves = false;                ///< false: nothing crosses a link (one rank, or no bytes)
-  std::uint16_t row = 0;             ///< into Expansion::rows
+  Duration idle_time;     ///< latency and transfer on an idle network
+  ShapeId shape;          ///< meaningless where `moves` is false
+  bool moves = false;     ///< false: nothing crosses a link (one rank, or no bytes)
+  std::uint16_t row = 0;  ///< into Expansion::rows
 };
 
 struct RowKey {
@@ -37,12 +37,12 @@ struct RowKey {
 };
 
 struct Expansion {
-  std::vector<std::uint32_t> calls_begin;        ///< by communicator, one more than there are: into `calls`
+  std::vector<std::uint32_t> calls_begin;  ///< by communicator, one more than there are: into `calls`
   std::vector<PlannedCall> calls;
-  std::vector<RowKey> rows;                      ///< (dimension, collective) pairs of the job, ascending
-  std::vector<std::vector<Usage>> usage;         ///< by shape: all links, for the byte counters
-  std::vector<std::vector<LinkId>> resource_links;   ///< by resource: the narrowest of the links that it stands for
-  std::unique_ptr<FluidNetwork> network;         ///< with its shapes registered, nothing started
+  std::vector<RowKey> rows;                         ///< (dimension, collective) pairs of the job, ascending
+  std::vector<std::vector<Usage>> usage;            ///< by shape: all links, for the byte counters
+  std::vector<std::vector<LinkId>> resource_links;  ///< by resource: the narrowest of the links that it stands for
+  std::unique_ptr<FluidNetwork> network;            ///< with its shapes registered, nothing started
 
   [[nodiscard]] const PlannedCall* find(CommunicatorId communicator, Collective op, std::int64_t size) const;
   [[nodiscard]] std::uint16_t row_of(std::uint8_t dimension, Collective op) const;

@@ -31,7 +31,7 @@ using FlowId = Id<struct FlowTag>;
 /// How one unit of a flow's progress loads one resource.
 struct Load {
   ResourceId resource;
-  double load = 0;               ///< > 0
+  double load = 0;  ///< > 0
 };
 
 inline constexpr double uncapped = std::numeric_limits<double>::infinity();
@@ -58,7 +58,7 @@ class FluidNetwork {
 
   struct Finish {
     FlowId flow;
-    std::uint32_t generation;    ///< a later Finish of the same flow, or its end, makes this one stale
+    std::uint32_t generation;  ///< a later Finish of the same flow, or its end, makes this one stale
     Time at;
   };
   /// Re-shares what the starts and ends since the last call touched, and returns the flows whose finish time changed,
@@ -70,7 +70,7 @@ class FluidNetwork {
   [[nodiscard]] double rate(FlowId flow) const;
   /// Time during which a resource was full (within 1e-9 of its capacity), up to the last resolve.
   [[nodiscard]] Duration saturated(ResourceId resource) const;
-  [[nodiscard]] std::uint64_t resolves() const;       ///< solves of a component with more than one flow
+  [[nodiscard]] std::uint64_t resolves() const;  ///< solves of a component with more than one flow
   [[nodiscard]] std::uint64_t active() const;
 
  private:
@@ -78,52 +78,52 @@ class FluidNetwork {
 
   struct ShapeLoad {
     double load = 0;
-    std::int64_t share = 0;           ///< of the resource that one flow at its idle rate takes, in units of `whole`
+    std::int64_t share = 0;  ///< of the resource that one flow at its idle rate takes, in units of `whole`
     std::uint32_t resource = 0;
   };
   struct Shape {
     double idle_rate = 0;
     double weight = 1;
-    std::uint32_t loads_begin = 0;    ///< into loads_
+    std::uint32_t loads_begin = 0;  ///< into loads_
     std::uint32_t loads_count = 0;
-    std::uint32_t free_flow = none;   ///< head of the list of its ended flows, linked by Flow::next_free
+    std::uint32_t free_flow = none;  ///< head of the list of its ended flows, linked by Flow::next_free
   };
   struct Flow {
-    double remaining = 0;             ///< at `updated`
-    double rate = 0;                  ///< 0 until the first resolve
+    double remaining = 0;  ///< at `updated`
+    double rate = 0;       ///< 0 until the first resolve
     Time updated;
-    std::uint64_t visited = 0;        ///< last resolve that looked at it
-    std::uint64_t frozen = 0;         ///< last resolve that filled water up to its rate
+    std::uint64_t visited = 0;  ///< last resolve that looked at it
+    std::uint64_t frozen = 0;   ///< last resolve that filled water up to its rate
     std::uint32_t shape = 0;
     std::uint32_t generation = 0;
-    std::uint32_t places_begin = 0;   ///< into places_, one a load
+    std::uint32_t places_begin = 0;  ///< into places_, one a load
     std::uint32_t next_free = none;
   };
   /// A flow on a resource.
   struct Member {
     double load = 0;
     std::uint32_t flow = 0;
-    std::uint32_t place = 0;          ///< where places_ says which position this member has
+    std::uint32_t place = 0;  ///< where places_ says which position this member has
   };
   struct Resource {
     double capacity = 0;
-    std::int64_t demand = 0;          ///< sum of its members' shares
+    std::int64_t demand = 0;  ///< sum of its members' shares
     std::vector<Member> members;
     bool full = false;
-    bool to_share = false;            ///< listed in to_share_
-    bool to_check = false;            ///< listed in to_check_
+    bool to_share = false;  ///< listed in to_share_
+    bool to_check = false;  ///< listed in to_check_
     Time full_since;
     Duration full_for;
     // While water is filled:
     std::uint64_t visited = 0;
-    double left = 0;                  ///< capacity that frozen flows leave
-    double pull = 0;                  ///< sum of load * weight of the flows not frozen
-    double pull_summed = 0;           ///< `pull` when it was last summed afresh
-    std::size_t open = 0;             ///< members not frozen
+    double left = 0;         ///< capacity that frozen flows leave
+    double pull = 0;         ///< sum of load * weight of the flows not frozen
+    double pull_summed = 0;  ///< `pull` when it was last summed afresh
+    std::size_t open = 0;    ///< members not frozen
   };
   struct Level {
-    double level = 0;                 ///< of x / weight
-    std::uint32_t index = 0;          ///< a flow or a resource
+    double level = 0;         ///< of x / weight
+    std::uint32_t index = 0;  ///< a flow or a resource
   };
 
   [[nodiscard]] std::span<const ShapeLoad> loads_of(const Flow& flow) const;
@@ -148,19 +148,19 @@ class FluidNetwork {
   std::vector<Shape> shapes_;
   std::vector<ShapeLoad> loads_;
   std::vector<Flow> flows_;
-  std::vector<std::uint32_t> places_;         ///< position of a flow among the members of each of its resources
+  std::vector<std::uint32_t> places_;  ///< position of a flow among the members of each of its resources
   std::vector<Resource> resources_;
-  std::vector<std::uint32_t> started_;        ///< flows, since the last resolve
-  std::vector<std::uint32_t> to_share_;       ///< contended resources that a flow left since the last resolve
-  std::vector<std::uint32_t> to_check_;       ///< resources that may have become full, or not full
-  std::vector<std::uint32_t> group_;          ///< the flows of the component at hand
+  std::vector<std::uint32_t> started_;   ///< flows, since the last resolve
+  std::vector<std::uint32_t> to_share_;  ///< contended resources that a flow left since the last resolve
+  std::vector<std::uint32_t> to_check_;  ///< resources that may have become full, or not full
+  std::vector<std::uint32_t> group_;     ///< the flows of the component at hand
   std::vector<std::uint32_t> group_resources_;
-  std::vector<Level> heap_;                   ///< of its resources, lowest level first; levels may be too low
-  std::vector<Level> caps_;                   ///< of its flows: the level of their idle rate
+  std::vector<Level> heap_;  ///< of its resources, lowest level first; levels may be too low
+  std::vector<Level> caps_;  ///< of its flows: the level of their idle rate
   std::size_t caps_done_ = 0;
-  double cap_lowest_ = 0;                     ///< the lowest not done
+  double cap_lowest_ = 0;  ///< the lowest not done
   std::vector<Finish> finishes_;
-  Time now_;                                  ///< of the last resolve
+  Time now_;  ///< of the last resolve
   std::uint64_t epoch_ = 0;
   std::uint64_t resolves_ = 0;
   std::uint64_t active_ = 0;

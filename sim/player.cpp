@@ -206,7 +206,7 @@ void Player::start_moving(CommunicatorId id, Time now) {
 }
 
 void Player::handle(const Cue& cue, Time now) {
-  if (cue.flow != nothing) {                                     // a transfer that the network said would end now
+  if (cue.flow != nothing) {  // a transfer that the network said would end now
     const FlowId flow{cue.flow};
     if (!network_.current(flow, cue.generation)) return;
     network_.finish(flow, now);
@@ -247,7 +247,8 @@ void Player::end_call(CommunicatorId id, Time now) {
     StreamState& s = state_of(rank, stream);
     const Operation& o = program_of(rank).streams[stream].operations[s.cursor];
     record(rank, stream, s.cursor, s.clock, ended.ready, now.ps(), &ended);
-    if (stream == 0) book_wait(rank, planned.row, s.clock, ended.ready, now.ps());
+    if (stream == 0)
+      book_wait(rank, planned.row, s.clock, ended.ready, now.ps());
     else if (o.sets) {
       StreamState& main = state_of(rank, 0);
       if (main.state == State::blocked && main.blocked_on == o.sets->value && main.clock < now.ps()) {
@@ -290,7 +291,7 @@ void Player::note_peak(RankId rank, std::uint32_t index, std::int64_t at) {
 // ---- the loop ---------------------------------------------------------------------------------------------------
 
 void Player::report_progress() const {
-  constexpr std::uint64_t every = 1U << 16;          // events: a few hundred reports in a long run
+  constexpr std::uint64_t every = 1U << 16;  // events: a few hundred reports in a long run
   if (options_.progress && queue_.popped() % every == 0)
     options_.progress(static_cast<double>(operations_) / static_cast<double>(operations_total_));
 }
@@ -359,10 +360,10 @@ void Player::sum_up_links(Measured& m) const {
 // ---- when nothing moves any more --------------------------------------------------------------------------------
 
 void Player::refuse_mismatch(RankId rank, CommunicatorId id, const CallState& call, const Operation& o) const {
-  throw Deadlock(fmt::format(
-      "the job hangs: on communicator {} ({}), call {}, rank {} calls {} of {} where others call {} of {}", id.value,
-      job_.dimensions[job_.communicators[id.index()].dimension].name, call.number, rank.value, to_text(o.op),
-      to_text(bytes(o.amount)), to_text(call.op), to_text(bytes(call.size))));
+  throw Deadlock(
+      fmt::format("the job hangs: on communicator {} ({}), call {}, rank {} calls {} of {} where others call {} of {}",
+                  id.value, job_.dimensions[job_.communicators[id.index()].dimension].name, call.number, rank.value,
+                  to_text(o.op), to_text(bytes(o.amount)), to_text(call.op), to_text(bytes(call.size))));
 }
 
 std::string Player::describe_stuck(RankId rank, std::uint32_t stream) const {
@@ -371,8 +372,7 @@ std::string Player::describe_stuck(RankId rank, std::uint32_t stream) const {
   const Operation& o = program.operations[s.cursor];
   std::string text = fmt::format("  rank {}, stream {}, operation {} ({}): ", rank.value, program.name, s.cursor,
                                  program_of(rank).labels[o.label]);
-  if (s.state == State::blocked)
-    return text + fmt::format("waits for event {} of its own rank", s.blocked_on);
+  if (s.state == State::blocked) return text + fmt::format("waits for event {} of its own rank", s.blocked_on);
   const CommunicatorId id = job_.ranks[rank.index()].slots[o.slot];
   text += fmt::format("waits in {} of {} on communicator {} ({}), call {}; missing:", to_text(o.op),
                       to_text(bytes(o.amount)), id.value,

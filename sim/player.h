@@ -1,8 +1,8 @@
 // The player: runs every rank's program against the network. Internal to sim; `simulate` is the way in.
 //
 // A rank's streams run ahead: operations whose start is known are played at once, without an event, because nothing can
-// change them any more. A stream stops where it must learn something: an event not set yet, or a call whose other members
-// have not arrived. The queue therefore holds transfers only: when one starts to move bytes, and when it ends.
+// change them any more. A stream stops where it must learn something: an event not set yet, or a call whose other
+// members have not arrived. The queue therefore holds transfers only: when one starts to move bytes, and when it ends.
 #pragma once
 
 #include <cstdint>
@@ -27,23 +27,33 @@ class Player {
 
   enum class State : std::uint8_t { ready, blocked, calling, done };
   struct StreamState {
-    std::int64_t clock = 0;                 ///< end of its last operation, ps
-    std::uint32_t cursor = 0;               ///< next operation
-    std::uint32_t blocked_on = nothing;     ///< event, while blocked
+    std::int64_t clock = 0;              ///< end of its last operation, ps
+    std::uint32_t cursor = 0;            ///< next operation
+    std::uint32_t blocked_on = nothing;  ///< event, while blocked
     State state = State::ready;
   };
-  struct CallState {                        ///< of a communicator: the call that is gathering or in flight
-    std::int64_t ready = 0;                 ///< last arrival so far, ps
+  struct CallState {         ///< of a communicator: the call that is gathering or in flight
+    std::int64_t ready = 0;  ///< last arrival so far, ps
     std::int64_t moving_since = 0;
     std::int64_t size = 0;
     const PlannedCall* planned = nullptr;
     std::uint32_t arrived = 0;
-    std::uint32_t number = 0;               ///< calls completed before this one
+    std::uint32_t number = 0;  ///< calls completed before this one
     Collective op{};
   };
-  struct Member { RankId rank; std::uint16_t stream; };
-  struct Cue { std::uint32_t communicator; std::uint32_t flow; std::uint32_t generation; };
-  struct Runnable { RankId rank; std::uint32_t stream; };
+  struct Member {
+    RankId rank;
+    std::uint16_t stream;
+  };
+  struct Cue {
+    std::uint32_t communicator;
+    std::uint32_t flow;
+    std::uint32_t generation;
+  };
+  struct Runnable {
+    RankId rank;
+    std::uint32_t stream;
+  };
 
   void lay_out();
   void bind_members();
@@ -80,23 +90,27 @@ class Player {
   EventQueue<Cue> queue_;
   std::vector<Runnable> runnable_;
 
-  std::vector<std::uint32_t> stream_begin_;       // by rank, into streams_
+  std::vector<std::uint32_t> stream_begin_;  // by rank, into streams_
   std::vector<StreamState> streams_;
-  std::vector<std::size_t> event_begin_;          // by rank, into event_time_
-  std::vector<std::int64_t> event_time_;          // ps, or unset
-  std::vector<std::vector<std::uint32_t>> waiters_;   // by program, by event: bit mask of streams that wait for it
-  std::vector<CallState> calls_;                  // by communicator
-  std::vector<std::uint32_t> member_begin_;       // by communicator, into members_
+  std::vector<std::size_t> event_begin_;             // by rank, into event_time_
+  std::vector<std::int64_t> event_time_;             // ps, or unset
+  std::vector<std::vector<std::uint32_t>> waiters_;  // by program, by event: bit mask of streams that wait for it
+  std::vector<CallState> calls_;                     // by communicator
+  std::vector<std::uint32_t> member_begin_;          // by communicator, into members_
   std::vector<Member> members_;
   std::vector<std::uint32_t> communicator_of_flow_;
 
-  struct PeakOperation { std::uint32_t index = nothing; Bytes peak; std::vector<Bytes> parts; };
-  std::vector<PeakOperation> peaks_;              // by program
-  std::vector<std::int64_t> peak_at_;             // by rank
+  struct PeakOperation {
+    std::uint32_t index = nothing;
+    Bytes peak;
+    std::vector<Bytes> parts;
+  };
+  std::vector<PeakOperation> peaks_;   // by program
+  std::vector<std::int64_t> peak_at_;  // by rank
 
   std::vector<RankAccount> accounts_;
   std::vector<CommunicationRow> rows_;
-  std::vector<double> shape_bytes_;               // by shape: message bytes moved
+  std::vector<double> shape_bytes_;  // by shape: message bytes moved
   std::vector<std::optional<std::uint32_t>> trace_of_rank_;
   std::vector<std::vector<TracedOperation>> traces_;
   std::optional<TierRecorder> tiers_;

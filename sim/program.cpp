@@ -34,14 +34,15 @@ std::uint16_t ProgramBuilder::label(std::string_view text) {
   return at->second;
 }
 
-Event ProgramBuilder::append(StreamId stream, Operation operation, std::string_view text, std::span<const Event> after) {
+Event ProgramBuilder::append(StreamId stream, Operation operation, std::string_view text,
+                             std::span<const Event> after) {
   if (stream.index() >= program_.streams.size()) throw std::invalid_argument("an operation on an unknown stream");
   auto& operations = program_.streams[stream.index()].operations;
   operation.label = label(text);
   operation.waits_begin = static_cast<std::uint32_t>(program_.waits.size());
   for (Event e : after) {
     if (e.index() >= source_.size()) throw std::invalid_argument("an operation waits for an event of the future");
-    if (source_[e.index()].stream != stream.value) program_.waits.push_back(e);   // else stream order says it already
+    if (source_[e.index()].stream != stream.value) program_.waits.push_back(e);  // else stream order says it already
   }
   operation.waits_count = static_cast<std::uint32_t>(program_.waits.size()) - operation.waits_begin;
   source_.push_back({stream.value, static_cast<std::uint32_t>(operations.size())});

@@ -11,9 +11,9 @@
 //   ProgramBuilder p;
 //   StreamId tp = p.stream("tp");
 //   Event a = p.compute(main_stream, {.label = "F", .duration = milliseconds(3)});
-//   Event b = p.communicate(tp, {.label = "ag", .op = Collective::all_gather, .size = mebibytes(64), .slot = 0, .after = {a}});
-//   p.compute(main_stream, {.label = "F", .duration = milliseconds(1), .after = {b}});
-//   Program program = std::move(p).build();
+//   Event b = p.communicate(tp, {.label = "ag", .op = Collective::all_gather, .size = mebibytes(64), .slot = 0, .after
+//   = {a}}); p.compute(main_stream, {.label = "F", .duration = milliseconds(1), .after = {b}}); Program program =
+//   std::move(p).build();
 #pragma once
 
 #include <cstdint>
@@ -49,15 +49,15 @@ struct Place {
 /// One operation, packed: a program of Llama 3 405B holds some 3,000 of them.
 struct Operation {
   OperationKind kind = OperationKind::compute;
-  std::uint8_t activity = 0;        ///< compute: index into Job::activities
-  Collective op{};                  ///< communicate
-  std::uint8_t part = 0;            ///< memory: index into Job::memory_parts
-  std::uint16_t label = 0;          ///< index into Program::labels
-  std::uint16_t slot = 0;           ///< communicate: which of the rank's communicators
-  std::uint32_t waits_begin = 0;    ///< into Program::waits
+  std::uint8_t activity = 0;      ///< compute: index into Job::activities
+  Collective op{};                ///< communicate
+  std::uint8_t part = 0;          ///< memory: index into Job::memory_parts
+  std::uint16_t label = 0;        ///< index into Program::labels
+  std::uint16_t slot = 0;         ///< communicate: which of the rank's communicators
+  std::uint32_t waits_begin = 0;  ///< into Program::waits
   std::uint32_t waits_count = 0;
-  std::optional<Event> sets;        ///< only where somebody waits for it
-  std::int64_t amount = 0;          ///< compute: picoseconds; communicate: bytes of the message; memory: bytes
+  std::optional<Event> sets;  ///< only where somebody waits for it
+  std::int64_t amount = 0;    ///< compute: picoseconds; communicate: bytes of the message; memory: bytes
   Place place;
 };
 
@@ -67,11 +67,11 @@ struct Stream {
 };
 
 struct Program {
-  std::vector<Stream> streams;       ///< 0 is the main stream
-  std::vector<Event> waits;          ///< pooled wait lists of all operations
+  std::vector<Stream> streams;  ///< 0 is the main stream
+  std::vector<Event> waits;     ///< pooled wait lists of all operations
   std::vector<std::string> labels;
-  std::uint32_t events = 0;          ///< events are 0 .. events-1
-  std::uint16_t slots = 0;           ///< communicator slots that it calls
+  std::uint32_t events = 0;  ///< events are 0 .. events-1
+  std::uint16_t slots = 0;   ///< communicator slots that it calls
 
   [[nodiscard]] std::span<const Event> waits_of(const Operation& o) const {
     return std::span(waits).subspan(o.waits_begin, o.waits_count);
@@ -119,15 +119,18 @@ class ProgramBuilder {
   [[nodiscard]] Program build() &&;
 
  private:
-  struct Source { std::uint32_t stream; std::uint32_t index; };
+  struct Source {
+    std::uint32_t stream;
+    std::uint32_t index;
+  };
   Event append(StreamId stream, Operation operation, std::string_view label, std::span<const Event> after);
   std::uint16_t label(std::string_view text);
 
   Program program_;
-  std::vector<Source> source_;                                  ///< by provisional event: the operation that sets it
+  std::vector<Source> source_;  ///< by provisional event: the operation that sets it
   std::unordered_map<std::string, std::uint16_t> label_index_;
   std::unordered_map<std::string, std::uint32_t> stream_index_;
-  std::vector<std::optional<std::uint32_t>> slot_stream_;       ///< by slot: the stream that calls it
+  std::vector<std::optional<std::uint32_t>> slot_stream_;  ///< by slot: the stream that calls it
 };
 
 /// What a rank runs: a program, and its communicators by slot.
@@ -138,18 +141,18 @@ struct RankBinding {
 
 /// A dimension of communication: how waiting for its peers is booked.
 struct Dimension {
-  std::string name;                  ///< "tp"
-  bool waiting_is_bubble = false;    ///< pipeline: time until the other side is ready is bubble, not communication
+  std::string name;                ///< "tp"
+  bool waiting_is_bubble = false;  ///< pipeline: time until the other side is ready is bubble, not communication
 };
 
 struct Job {
   std::vector<Program> programs;
   std::vector<Communicator> communicators;
   std::vector<RankBinding> ranks;
-  std::vector<GpuId> placement;              ///< by rank: its GPU
-  std::vector<std::string> activities;       ///< of compute: "compute", "recompute", "optimizer"
-  std::vector<Dimension> dimensions;         ///< of communication
-  std::vector<std::string> memory_parts;     ///< "parameters", "activations"
+  std::vector<GpuId> placement;           ///< by rank: its GPU
+  std::vector<std::string> activities;    ///< of compute: "compute", "recompute", "optimizer"
+  std::vector<Dimension> dimensions;      ///< of communication
+  std::vector<std::string> memory_parts;  ///< "parameters", "activations"
 
   /// Every inconsistency (a slot without communicator, a member that does not call, sizes of vectors), or empty.
   [[nodiscard]] std::string check() const;

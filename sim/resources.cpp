@@ -47,7 +47,7 @@ struct Merged {
   std::vector<double> capacity;
   std::vector<std::vector<LinkId>> links;
   std::vector<std::uint32_t> of_link;
-  std::vector<LinkId> representative;      ///< the one whose usage entries stand for all
+  std::vector<LinkId> representative;  ///< the one whose usage entries stand for all
 };
 
 Merged merge(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage) {
@@ -103,13 +103,16 @@ class Pruner {
     std::vector<std::uint32_t> order(capacity_.size());
     std::iota(order.begin(), order.end(), 0U);
     std::stable_sort(order.begin(), order.end(),
-                     [&](auto a, auto b) { return users(a) > users(b); });   // trunks first, end points last
+                     [&](auto a, auto b) { return users(a) > users(b); });  // trunks first, end points last
     for (std::uint32_t r : order) try_drop(r);
     return dropped_;
   }
 
  private:
-  struct User { std::uint32_t shape; double load; };
+  struct User {
+    std::uint32_t shape;
+    double load;
+  };
 
   std::size_t users(std::uint32_t r) const { return begin_[r + 1] - begin_[r]; }
 
@@ -137,9 +140,9 @@ class Pruner {
 
   void try_drop(std::uint32_t r) {
     if (parent_[r]) return;
-    constexpr double slack = 1 + 1e-9;     // equal sums of equal cables differ in the last bits
+    constexpr double slack = 1 + 1e-9;  // equal sums of equal cables differ in the last bits
     double bound = 0;
-    std::unordered_map<std::uint32_t, double> ratio;      // parent -> largest load here per load there
+    std::unordered_map<std::uint32_t, double> ratio;  // parent -> largest load here per load there
     for (std::size_t i = begin_[r]; i < begin_[r + 1] && bound <= capacity_[r] * slack; ++i) {
       const User& user = users_[i];
       const Load* p = tightest(user.shape, r);

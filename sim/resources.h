@@ -9,9 +9,9 @@
 namespace foretrain {
 
 struct ResourceMap {
-  std::vector<double> capacity;                      ///< by resource, bytes a second
-  std::vector<std::vector<LinkId>> links;            ///< by resource: those that are as narrow as its capacity
-  std::vector<std::vector<Load>> loads;              ///< by shape: what is left of its usage vector
+  std::vector<double> capacity;            ///< by resource, bytes a second
+  std::vector<std::vector<LinkId>> links;  ///< by resource: those that are as narrow as its capacity
+  std::vector<std::vector<Load>> loads;    ///< by shape: what is left of its usage vector
 };
 
 /// `usage` by shape (links ascending in each), `rate_cap` by shape in message bytes a second (or `uncapped`).

@@ -8,8 +8,10 @@ namespace foretrain {
 
 std::string_view to_text(Fidelity fidelity) {
   switch (fidelity) {
-    case Fidelity::fluid: return "fluid";
-    case Fidelity::analytic: return "analytic";
+    case Fidelity::fluid:
+      return "fluid";
+    case Fidelity::analytic:
+      return "analytic";
   }
   return "?";
 }

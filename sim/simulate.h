@@ -29,73 +29,73 @@ struct SimulateOptions {
   Routing routing = Routing::spread;
   std::uint64_t seed = 1;
   Forced forced;
-  std::vector<RankId> traced;             ///< ranks whose operations are recorded
-  std::function<void(double)> progress;   ///< told now and then which part of all operations has been played
+  std::vector<RankId> traced;            ///< ranks whose operations are recorded
+  std::function<void(double)> progress;  ///< told now and then which part of all operations has been played
 };
 
 /// How one rank's step divides. Exact: busy + exposed + waiting + tail = step, checked by the player.
 struct RankAccount {
-  std::vector<Duration> busy;             ///< by activity: the main stream computes
-  std::vector<Duration> exposed;          ///< by communication row: the main stream waits for bytes in flight
-  std::vector<Duration> waiting;          ///< by communication row: the main stream waits for a peer to arrive
-  Duration tail;                          ///< after its last operation, until the slowest rank is done
+  std::vector<Duration> busy;     ///< by activity: the main stream computes
+  std::vector<Duration> exposed;  ///< by communication row: the main stream waits for bytes in flight
+  std::vector<Duration> waiting;  ///< by communication row: the main stream waits for a peer to arrive
+  Duration tail;                  ///< after its last operation, until the slowest rank is done
 };
 
 /// All calls of one collective in one dimension.
 struct CommunicationRow {
   std::uint8_t dimension = 0;
   Collective op{};
-  std::uint64_t calls = 0;                ///< summed over ranks
-  std::uint64_t ranks = 0;                ///< that make such calls
-  double bytes = 0;                       ///< message bytes, summed over calls and ranks
-  double bus_bytes = 0;                   ///< the same times the busbw factor
-  Duration time;                          ///< last arrival to end, summed over calls and ranks
-  Duration idle_time;                     ///< the same calls on an idle network
+  std::uint64_t calls = 0;  ///< summed over ranks
+  std::uint64_t ranks = 0;  ///< that make such calls
+  double bytes = 0;         ///< message bytes, summed over calls and ranks
+  double bus_bytes = 0;     ///< the same times the busbw factor
+  Duration time;            ///< last arrival to end, summed over calls and ranks
+  Duration idle_time;       ///< the same calls on an idle network
 };
 
 struct LinkUse {
-  double bytes = 0;                       ///< that crossed it
-  Duration saturated;                     ///< time during which it was some transfer's full bottleneck
+  double bytes = 0;    ///< that crossed it
+  Duration saturated;  ///< time during which it was some transfer's full bottleneck
 };
 
 struct MemoryPeak {
-  Bytes peak;                             ///< largest sum of the rank's memory changes
-  std::vector<Bytes> parts;               ///< by memory part, at that instant
+  Bytes peak;                ///< largest sum of the rank's memory changes
+  std::vector<Bytes> parts;  ///< by memory part, at that instant
   Time at;
 };
 
 struct TracedOperation {
   std::uint32_t stream = 0;
-  std::uint32_t index = 0;                ///< into Program::streams[stream].operations
-  Time start;                             ///< communicate: this rank arrived
-  Time began;                             ///< communicate: all had arrived
+  std::uint32_t index = 0;  ///< into Program::streams[stream].operations
+  Time start;               ///< communicate: this rank arrived
+  Time began;               ///< communicate: all had arrived
   Time end;
-  std::uint32_t call = 0;                 ///< communicate: the how-manieth call of its communicator
-  Choice choice{};                        ///< communicate
+  std::uint32_t call = 0;  ///< communicate: the how-manieth call of its communicator
+  Choice choice{};         ///< communicate
 };
 
 /// Bytes over time through one tier, in equal bins from the start of the step.
 struct TierTimeline {
   Duration bin;
-  std::vector<double> utilization;        ///< mean over the tier's links
+  std::vector<double> utilization;  ///< mean over the tier's links
 };
 
 struct EngineStats {
-  std::uint64_t operations = 0;           ///< played, over all ranks
-  std::uint64_t events = 0;               ///< popped from the queue
+  std::uint64_t operations = 0;  ///< played, over all ranks
+  std::uint64_t events = 0;      ///< popped from the queue
   std::uint64_t transfers = 0;
-  std::uint64_t resolves = 0;             ///< max-min solves with more than one flow
-  std::size_t resources = 0;              ///< distinct capacities after merging links that are always used together
+  std::uint64_t resolves = 0;  ///< max-min solves with more than one flow
+  std::size_t resources = 0;   ///< distinct capacities after merging links that are always used together
 };
 
 struct Measured {
   Duration step;
   std::vector<RankAccount> ranks;
   std::vector<CommunicationRow> communication;
-  std::vector<LinkUse> links;             ///< by LinkId
-  std::vector<MemoryPeak> memory;         ///< by rank
-  std::vector<std::vector<TracedOperation>> traces;   ///< in the order of SimulateOptions::traced, by start time
-  std::vector<TierTimeline> tiers;        ///< by TierId; empty when nothing is traced
+  std::vector<LinkUse> links;                        ///< by LinkId
+  std::vector<MemoryPeak> memory;                    ///< by rank
+  std::vector<std::vector<TracedOperation>> traces;  ///< in the order of SimulateOptions::traced, by start time
+  std::vector<TierTimeline> tiers;                   ///< by TierId; empty when nothing is traced
   EngineStats engine;
 };
 
@@ -113,8 +113,8 @@ class Deadlock : public std::runtime_error {
 struct IdleCall {
   Choice choice;
   Duration latency;
-  Duration time;                          ///< latency and transfer
-  std::string limit;                      ///< tier of the link that bounds it, "protocol", or "latency"
+  Duration time;      ///< latency and transfer
+  std::string limit;  ///< tier of the link that bounds it, "protocol", or "latency"
 };
 [[nodiscard]] IdleCall idle_call(const Fabric& fabric, const Transport& transport, const Router& router, Collective op,
                                  Bytes size, const std::vector<GpuId>& group, const Forced& forced);

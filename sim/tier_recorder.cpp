@@ -36,7 +36,8 @@ void TierRecorder::add(ShapeId shape, double size, Time from, Time to) {
     const auto end = std::min(std::max(to.ps(), from.ps() + 1), (bin + 1) * bin_ps_);
     if (end <= begin) continue;
     const double part = static_cast<double>(end - begin) / static_cast<double>(whole);
-    for (const TierBytes& t : wire_[shape.index()]) bytes_[t.tier][static_cast<std::size_t>(bin)] += t.wire * size * part;
+    for (const TierBytes& t : wire_[shape.index()])
+      bytes_[t.tier][static_cast<std::size_t>(bin)] += t.wire * size * part;
   }
 }
 
@@ -44,8 +45,8 @@ std::vector<TierTimeline> TierRecorder::timelines(Duration step) const {
   std::vector<TierTimeline> result;
   const auto used = std::min<std::size_t>(bins, static_cast<std::size_t>(step.ps() / bin_ps_) + 1);
   for (std::size_t t = 0; t < bytes_.size(); ++t) {
-    const double full = static_cast<double>(fabric_.tiers()[t].bandwidth.bytes_per_s()) *
-                        picoseconds(bin_ps_).seconds();
+    const double full =
+        static_cast<double>(fabric_.tiers()[t].bandwidth.bytes_per_s()) * picoseconds(bin_ps_).seconds();
     TierTimeline line{.bin = picoseconds(bin_ps_), .utilization = {}};
     for (std::size_t i = 0; i < used; ++i) line.utilization.push_back(bytes_[t][i] / full);
     result.push_back(std::move(line));

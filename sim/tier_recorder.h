@@ -23,10 +23,13 @@ class TierRecorder {
   void widen(Time until);
 
   const Fabric& fabric_;
-  struct TierBytes { std::size_t tier; double wire; };
-  std::vector<std::vector<TierBytes>> wire_;         ///< by shape: wire bytes a message byte, by tier
-  std::int64_t bin_ps_ = 1'000'000;                  ///< 1 us to begin with
-  std::vector<std::vector<double>> bytes_;           ///< by tier, by bin
+  struct TierBytes {
+    std::size_t tier;
+    double wire;
+  };
+  std::vector<std::vector<TierBytes>> wire_;  ///< by shape: wire bytes a message byte, by tier
+  std::int64_t bin_ps_ = 1'000'000;           ///< 1 us to begin with
+  std::vector<std::vector<double>> bytes_;    ///< by tier, by bin
 };
 
 }  // namespace foretrain

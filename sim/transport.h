@@ -32,15 +32,15 @@ struct NodeTransport {
 
 /// Between nodes, a kind of fabric.
 struct NetworkTransport {
-  Duration ll_step = microseconds(12);               ///< aLL
-  Bandwidth ll_rate = gigabytes_per_second(8.5);     ///< bLL
-  Duration ll128_step = microseconds(30);            ///< aM
-  double ll128_part = 0.6;                           ///< kM: LL128's bandwidth as a part of Simple's
-  Duration ring_step = microseconds(35);             ///< aR
-  Duration tree_step = microseconds(65);             ///< aN
-  double efficiency = 0.87;                          ///< eff: goodput of the NIC line rate
-  bool tree_allowed = true;                          ///< plain TCP and NVL72 across racks run rings only
-  bool ring_all_reduce_allowed = true;               ///< TCPXO's tuner does not pick it
+  Duration ll_step = microseconds(12);            ///< aLL
+  Bandwidth ll_rate = gigabytes_per_second(8.5);  ///< bLL
+  Duration ll128_step = microseconds(30);         ///< aM
+  double ll128_part = 0.6;                        ///< kM: LL128's bandwidth as a part of Simple's
+  Duration ring_step = microseconds(35);          ///< aR
+  Duration tree_step = microseconds(65);          ///< aN
+  double efficiency = 0.87;                       ///< eff: goodput of the NIC line rate
+  bool tree_allowed = true;                       ///< plain TCP and NVL72 across racks run rings only
+  bool ring_all_reduce_allowed = true;            ///< TCPXO's tuner does not pick it
 };
 
 struct Transport {

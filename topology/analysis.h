@@ -13,14 +13,14 @@ namespace foretrain {
 struct SwitchRadix {
   VertexKind kind{};
   std::size_t count = 0;
-  std::size_t ports_min = 0;     ///< cables
+  std::size_t ports_min = 0;  ///< cables
   std::size_t ports_max = 0;
 };
 
 struct TierReport {
   std::string name;
-  std::size_t links = 0;         ///< directed
-  Bandwidth link_min;            ///< slowest link of the tier
+  std::size_t links = 0;  ///< directed
+  Bandwidth link_min;     ///< slowest link of the tier
   Bandwidth link_max;
   Duration latency;
   /// Of a switch below this tier: bandwidth that enters it from under it, over what leaves upwards through the
@@ -36,8 +36,8 @@ struct TopologyReport {
   /// Max-flow on the graph from the first half of the GPUs (by nodes) to the second half, one direction. Of an odd
   /// number of nodes the second half has one more; of one node the halves are of its GPUs.
   Bandwidth bisection;
-  double bisection_of_injection = 0;   ///< bisection over what half of the GPUs can inject; 1 = full bisection
-  std::size_t diameter_hops = 0;       ///< longest shortest path between two GPUs, links counted
+  double bisection_of_injection = 0;  ///< bisection over what half of the GPUs can inject; 1 = full bisection
+  std::size_t diameter_hops = 0;      ///< longest shortest path between two GPUs, links counted
 };
 
 [[nodiscard]] TopologyReport analyse(const Fabric& fabric);

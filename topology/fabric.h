@@ -28,23 +28,23 @@ enum class VertexKind : std::uint8_t { gpu, nic, host, nvswitch, leaf, spine, co
 
 struct Vertex {
   VertexKind kind = VertexKind::gpu;
-  std::uint32_t ordinal = 0;     ///< position among the vertices of its kind: leaf 17
-  std::uint32_t in_node = 0;     ///< position among the vertices of its kind in its node: GPU 3 of the node
-  std::optional<NodeId> node;    ///< none for switches of the network
+  std::uint32_t ordinal = 0;   ///< position among the vertices of its kind: leaf 17
+  std::uint32_t in_node = 0;   ///< position among the vertices of its kind in its node: GPU 3 of the node
+  std::optional<NodeId> node;  ///< none for switches of the network
 };
 
 struct Link {
   VertexId from;
   VertexId to;
-  Bandwidth bandwidth;           ///< one direction, line rate
-  Duration latency;              ///< of one hop: propagation and switching
+  Bandwidth bandwidth;  ///< one direction, line rate
+  Duration latency;     ///< of one hop: propagation and switching
   TierId tier;
 };
 
 struct Tier {
-  std::string name;              ///< "nvlink", "pcie", "nic", "leaf-spine", "spine-core", "torus"
-  std::size_t links = 0;         ///< directed links
-  Bandwidth bandwidth;           ///< sum over its directed links
+  std::string name;       ///< "nvlink", "pcie", "nic", "leaf-spine", "spine-core", "torus"
+  std::size_t links = 0;  ///< directed links
+  Bandwidth bandwidth;    ///< sum over its directed links
 };
 
 /// Extent of a torus by dimension, x first; routers are numbered x fastest.
@@ -67,7 +67,10 @@ class Fabric {
   [[nodiscard]] const Link& link(LinkId l) const;
   /// Links are sorted by their source, so the links out of a vertex are consecutive.
   [[nodiscard]] std::span<const Link> links() const;
-  struct LinkRange { LinkId first; LinkId last; };   ///< [first, last)
+  struct LinkRange {
+    LinkId first;
+    LinkId last;
+  };  ///< [first, last)
   [[nodiscard]] LinkRange out_links(VertexId v) const;
   [[nodiscard]] std::span<const LinkId> in_links(VertexId v) const;
 

@@ -26,8 +26,14 @@ class Duration {
   [[nodiscard]] constexpr std::int64_t ps() const { return ps_; }
   [[nodiscard]] constexpr double seconds() const { return static_cast<double>(ps_) * 1e-12; }
   constexpr auto operator<=>(const Duration&) const = default;
-  constexpr Duration& operator+=(Duration other) { ps_ += other.ps_; return *this; }
-  constexpr Duration& operator-=(Duration other) { ps_ -= other.ps_; return *this; }
+  constexpr Duration& operator+=(Duration other) {
+    ps_ += other.ps_;
+    return *this;
+  }
+  constexpr Duration& operator-=(Duration other) {
+    ps_ -= other.ps_;
+    return *this;
+  }
   friend constexpr Duration operator+(Duration a, Duration b) { return a += b; }
   friend constexpr Duration operator-(Duration a, Duration b) { return a -= b; }
   friend constexpr Duration operator*(Duration a, std::int64_t n) { return Duration(a.ps_ * n); }
@@ -74,8 +80,14 @@ class Bytes {
   constexpr Bytes() = default;
   [[nodiscard]] constexpr std::int64_t count() const { return count_; }
   constexpr auto operator<=>(const Bytes&) const = default;
-  constexpr Bytes& operator+=(Bytes other) { count_ += other.count_; return *this; }
-  constexpr Bytes& operator-=(Bytes other) { count_ -= other.count_; return *this; }
+  constexpr Bytes& operator+=(Bytes other) {
+    count_ += other.count_;
+    return *this;
+  }
+  constexpr Bytes& operator-=(Bytes other) {
+    count_ -= other.count_;
+    return *this;
+  }
   friend constexpr Bytes operator+(Bytes a, Bytes b) { return a += b; }
   friend constexpr Bytes operator-(Bytes a, Bytes b) { return a -= b; }
   friend constexpr Bytes operator-(Bytes a) { return Bytes(-a.count_); }

@@ -9,22 +9,32 @@ namespace foretrain {
 
 std::string_view to_text(Work work) {
   switch (work) {
-    case Work::compute: return "compute";
-    case Work::recompute: return "recompute";
-    case Work::optimizer: return "optimizer";
-    case Work::other: return "other";
+    case Work::compute:
+      return "compute";
+    case Work::recompute:
+      return "recompute";
+    case Work::optimizer:
+      return "optimizer";
+    case Work::other:
+      return "other";
   }
   return "?";
 }
 
 std::string_view to_text(Traffic traffic) {
   switch (traffic) {
-    case Traffic::tp: return "tp";
-    case Traffic::cp: return "cp";
-    case Traffic::ep: return "ep";
-    case Traffic::dp: return "dp";
-    case Traffic::pp: return "pp";
-    case Traffic::other: return "other";
+    case Traffic::tp:
+      return "tp";
+    case Traffic::cp:
+      return "cp";
+    case Traffic::ep:
+      return "ep";
+    case Traffic::dp:
+      return "dp";
+    case Traffic::pp:
+      return "pp";
+    case Traffic::other:
+      return "other";
   }
   return "?";
 }
@@ -72,7 +82,7 @@ class Binder {
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       const RankId here = ranks[i];
       const RankId next = ranks[(i + 1) % ranks.size()];
-      if (i + 1 == ranks.size() && plan_.schedule.virtual_stages == 1) break;      // nothing wraps around
+      if (i + 1 == ranks.size() && plan_.schedule.virtual_stages == 1) break;  // nothing wraps around
       const CommunicatorId forward = make({here, next}, Traffic::pp);
       bind(here, Slot::forward_out, forward);
       bind(next, Slot::forward_in, forward);
@@ -116,8 +126,8 @@ StageCost stage_cost(const Gpu& gpu, const Model& model, const Plan& plan, const
     for (Duration* d : {&b->forward_before, &b->forward, &b->forward_after, &b->backward_before, &b->backward_input,
                         &b->backward_weight_out, &b->backward_weight_in, &b->backward_after, &b->recompute})
       slow(*d);
-  for (Duration* d : {&cost.end.embedding_forward, &cost.end.embedding_backward, &cost.end.output_forward,
-                      &cost.end.output_backward})
+  for (Duration* d :
+       {&cost.end.embedding_forward, &cost.end.embedding_backward, &cost.end.output_forward, &cost.end.output_backward})
     slow(*d);
   return cost;
 }

@@ -24,8 +24,8 @@ struct StageCost {
 
 struct Workload {
   Job job;
-  std::vector<std::int64_t> layers;      ///< by global stage
-  std::vector<std::uint32_t> stage_of;   ///< by rank: its pipeline rank
+  std::vector<std::int64_t> layers;     ///< by global stage
+  std::vector<std::uint32_t> stage_of;  ///< by rank: its pipeline rank
 };
 
 /// The cost model's durations, each `slowdown` (>= 1) times as long.

@@ -11,15 +11,15 @@ namespace foretrain {
 
 struct Gpu {
   std::string name;
-  FlopRate peak;                 ///< bf16/fp16 dense, the MFU denominator
-  FlopRate peak_fp8;             ///< 0 where there is none
-  FlopRate matmul;               ///< achieved by large bf16/fp16 GEMMs before shape effects
+  FlopRate peak;      ///< bf16/fp16 dense, the MFU denominator
+  FlopRate peak_fp8;  ///< 0 where there is none
+  FlopRate matmul;    ///< achieved by large bf16/fp16 GEMMs before shape effects
   FlopRate matmul_fp8;
-  FlopRate flash_attention;      ///< achieved by long-sequence causal forward, counting the causal half
-  Bandwidth memory;              ///< HBM, data sheet
+  FlopRate flash_attention;  ///< achieved by long-sequence causal forward, counting the causal half
+  Bandwidth memory;          ///< HBM, data sheet
   Bandwidth memory_achieved;
   Bytes memory_size;
-  Bytes memory_usable;           ///< what the framework can allocate of it
+  Bytes memory_usable;  ///< what the framework can allocate of it
   std::int64_t multiprocessors = 0;
 };
 

@@ -8,8 +8,8 @@ namespace foretrain {
 
 /// The parts of design.md's result, in this order.
 enum class MemoryPart : std::uint8_t { parameters, gradients, optimizer, activations, buffers, overhead };
-inline constexpr MemoryPart all_memory_parts[] = {MemoryPart::parameters, MemoryPart::gradients, MemoryPart::optimizer,
-                                                  MemoryPart::activations, MemoryPart::buffers, MemoryPart::overhead};
+inline constexpr MemoryPart all_memory_parts[] = {MemoryPart::parameters,  MemoryPart::gradients, MemoryPart::optimizer,
+                                                  MemoryPart::activations, MemoryPart::buffers,   MemoryPart::overhead};
 [[nodiscard]] std::string_view to_text(MemoryPart part);
 
 /// Parameters on one rank of global stage `stage` (one chunk), after the TP split; norms are replicated; a tied output

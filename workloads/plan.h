@@ -43,25 +43,25 @@ inline constexpr Axis all_axes[] = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis
 
 struct Training {
   std::int64_t sequence_length = 0;
-  std::int64_t global_batch = 0;              ///< sequences a step
-  std::int64_t microbatch = 1;                ///< sequences
+  std::int64_t global_batch = 0;  ///< sequences a step
+  std::int64_t microbatch = 1;    ///< sequences
   Precision precision = Precision::bf16;
-  Precision gradients = Precision::fp32;      ///< accumulated and reduced in: fp32, or bf16/fp16 for half
+  Precision gradients = Precision::fp32;  ///< accumulated and reduced in: fp32, or bf16/fp16 for half
   Recompute recompute = Recompute::none;
-  std::vector<RecomputeModule> recompute_modules = {RecomputeModule::attention};   ///< for `selective`
+  std::vector<RecomputeModule> recompute_modules = {RecomputeModule::attention};  ///< for `selective`
   AttentionKernel attention = AttentionKernel::flash;
-  AttentionFlops attention_flops = AttentionFlops::full;   ///< how MFU counts causal attention
+  AttentionFlops attention_flops = AttentionFlops::full;  ///< how MFU counts causal attention
 };
 
 struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
-  std::int64_t virtual_stages = 1;            ///< model chunks a rank
+  std::int64_t virtual_stages = 1;  ///< model chunks a rank
 };
 
 struct Overlap {
-  bool dp = true;        ///< gradient reduction and parameter gather beside compute
-  bool tp = false;       ///< tensor-parallel collectives beside the GEMMs they feed
-  bool pp = true;        ///< pipeline sends do not hold up the next compute (interleaved schedules)
+  bool dp = true;   ///< gradient reduction and parameter gather beside compute
+  bool tp = false;  ///< tensor-parallel collectives beside the GEMMs they feed
+  bool pp = true;   ///< pipeline sends do not hold up the next compute (interleaved schedules)
 };
 
 struct Plan {
@@ -70,11 +70,11 @@ struct Plan {
   std::int64_t pp = 1;
   std::int64_t dp = 1;
   bool sequence_parallel = false;
-  int zero = 0;                               ///< 0 or 1
+  int zero = 0;  ///< 0 or 1
   ScheduleSpec schedule = {};
-  std::array<Axis, 5> order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};   ///< fastest-varying first
+  std::array<Axis, 5> order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};  ///< fastest-varying first
   Overlap overlap = {};
-  std::int64_t bucket_parameters = 40'000'000;   ///< gradients reduced together (Megatron-Core's default)
+  std::int64_t bucket_parameters = 40'000'000;  ///< gradients reduced together (Megatron-Core's default)
 
   [[nodiscard]] std::int64_t ranks() const { return tp * cp * pp * dp; }
   [[nodiscard]] std::int64_t stages() const { return pp * schedule.virtual_stages; }
@@ -101,7 +101,7 @@ struct Coordinates {
 /// One broken rule. `keys` are dotted scenario keys it concerns, the one to point at first.
 struct PlanError {
   std::vector<std::string> keys;
-  std::string message;                         ///< what is wrong; what is allowed, with the nearest legal values
+  std::string message;  ///< what is wrong; what is allowed, with the nearest legal values
 };
 /// Every rule that the plan breaks for this model, training and number of GPUs; empty if it is legal.
 [[nodiscard]] std::vector<PlanError> check(const Model& model, const Plan& plan, const Training& training,

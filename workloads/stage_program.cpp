@@ -8,7 +8,9 @@ namespace foretrain {
 namespace {
 
 template <class Enum>
-constexpr std::uint8_t number(Enum e) { return static_cast<std::uint8_t>(e); }
+constexpr std::uint8_t number(Enum e) {
+  return static_cast<std::uint8_t>(e);
+}
 constexpr std::uint16_t number(Slot slot) { return static_cast<std::uint16_t>(slot); }
 
 /// Appends to one program. Consecutive compute of one kind becomes one operation: what stands between two
@@ -16,8 +18,11 @@ constexpr std::uint16_t number(Slot slot) { return static_cast<std::uint16_t>(sl
 class Track {
  public:
   Track()
-      : tp_(builder_.stream("tp")), dp_(builder_.stream("dp")), forward_out_(builder_.stream("pp forward out")),
-        forward_in_(builder_.stream("pp forward in")), backward_out_(builder_.stream("pp backward out")),
+      : tp_(builder_.stream("tp")),
+        dp_(builder_.stream("dp")),
+        forward_out_(builder_.stream("pp forward out")),
+        forward_in_(builder_.stream("pp forward in")),
+        backward_out_(builder_.stream("pp backward out")),
         backward_in_(builder_.stream("pp backward in")) {}
 
   void compute(Work work, std::string_view label, Duration duration, Place place) {
@@ -49,7 +54,8 @@ class Track {
   }
   [[nodiscard]] Program finish() && {
     flush();
-    if (!holds_.empty()) builder_.compute(main_stream, {.label = "end", .duration = {}, .activity = number(Work::other), .after = holds_});
+    if (!holds_.empty())
+      builder_.compute(main_stream, {.label = "end", .duration = {}, .activity = number(Work::other), .after = holds_});
     return std::move(builder_).build();
   }
 
@@ -69,13 +75,21 @@ class Track {
   }
   [[nodiscard]] StreamId stream_of(Slot slot) const {
     switch (slot) {
-      case Slot::tp: return tp_;
-      case Slot::dp: return dp_;
-      case Slot::forward_out: return forward_out_;
-      case Slot::forward_in: return forward_in_;
-      case Slot::backward_out: return backward_out_;
-      case Slot::backward_in: return backward_in_;
-      case Slot::embedding: case Slot::model: return dp_;
+      case Slot::tp:
+        return tp_;
+      case Slot::dp:
+        return dp_;
+      case Slot::forward_out:
+        return forward_out_;
+      case Slot::forward_in:
+        return forward_in_;
+      case Slot::backward_out:
+        return backward_out_;
+      case Slot::backward_in:
+        return backward_in_;
+      case Slot::embedding:
+      case Slot::model:
+        return dp_;
     }
     return dp_;
   }
@@ -94,7 +108,9 @@ class Track {
 class StageWriter {
  public:
   StageWriter(const StageInput& in, std::int64_t rank)
-      : in_(in), rank_(rank), message_(activation_message(in.model, in.plan, in.training)),
+      : in_(in),
+        rank_(rank),
+        message_(activation_message(in.model, in.plan, in.training)),
         pipe_message_(pipeline_message(in.model, in.plan, in.training)) {}
 
   Program write() && {
@@ -102,7 +118,7 @@ class StageWriter {
     const auto list = actions(in_.plan.schedule.kind, shape, rank_);
     take_states();
     if (in_.optimizer && gathers_ahead()) gather_parameters(true);
-    for (const Action& a : list) last_backward_[chunk_index(a)] = a;      // the last one of each chunk stays
+    for (const Action& a : list) last_backward_[chunk_index(a)] = a;  // the last one of each chunk stays
     for (const Action& a : list) a.pass == Pass::forward ? forward(a) : backward(a);
     if (in_.optimizer) end_of_step();
     return std::move(track_).finish();
@@ -124,7 +140,8 @@ class StageWriter {
   [[nodiscard]] bool tensor_parallel() const { return in_.plan.tp > 1; }
   [[nodiscard]] bool sequence_parallel() const { return tensor_parallel() && in_.plan.sequence_parallel; }
   [[nodiscard]] static Place place(const Action& a, std::int64_t layer) {
-    return {static_cast<std::int16_t>(a.microbatch), static_cast<std::int16_t>(a.chunk), static_cast<std::int16_t>(layer)};
+    return {static_cast<std::int16_t>(a.microbatch), static_cast<std::int16_t>(a.chunk),
+            static_cast<std::int16_t>(layer)};
   }
   [[nodiscard]] static Place place(const Action& a) {
     return {static_cast<std::int16_t>(a.microbatch), static_cast<std::int16_t>(a.chunk), Place::unset};
@@ -137,9 +154,12 @@ class StageWriter {
     if (!is_first(a.chunk)) receive(Slot::forward_in, "recv F", a);
     track_.memory("activations", MemoryPart::activations, kept_by(a.chunk), place(a));
     if (is_first(a.chunk)) embed(a);
-    for (std::int64_t l = 0; l < layers_of(a.chunk); ++l) layer_forward(Work::compute, "F", place(a, first_layer(a.chunk) + l));
-    if (is_last(a.chunk)) output_forward(a);
-    else send(Slot::forward_out, "send F", a);
+    for (std::int64_t l = 0; l < layers_of(a.chunk); ++l)
+      layer_forward(Work::compute, "F", place(a, first_layer(a.chunk) + l));
+    if (is_last(a.chunk))
+      output_forward(a);
+    else
+      send(Slot::forward_out, "send F", a);
   }
 
   void layer_forward(Work work, std::string_view label, Place where) {
@@ -222,9 +242,7 @@ class StageWriter {
 
   // ---- communication ----
 
-  Event tp_call(Collective op, Place where) {
-    return track_.call(Slot::tp, label_of(op), op, message_, where);
-  }
+  Event tp_call(Collective op, Place where) { return track_.call(Slot::tp, label_of(op), op, message_, where); }
   void tp_wait(Collective op, Place where) { track_.hold(tp_call(op, where)); }
 
   static std::string_view label_of(Collective op) { return to_text(op); }
@@ -262,11 +280,13 @@ class StageWriter {
     return (parameters_of(chunk) - ends) / layers_of(chunk);
   }
   [[nodiscard]] std::int64_t end_parameters(std::int32_t chunk) const {
-    const std::int64_t tables = (is_first(chunk) ? 1 : 0) + (is_last(chunk) && !(is_first(chunk) && in_.model.tied_embeddings) ? 1 : 0);
+    const std::int64_t tables =
+        (is_first(chunk) ? 1 : 0) + (is_last(chunk) && !(is_first(chunk) && in_.model.tied_embeddings) ? 1 : 0);
     return tables * padded_vocabulary(in_.model, in_.plan) / in_.plan.tp * in_.model.hidden;
   }
 
-  /// Megatron-Core cuts buckets on the first pipeline rank's first chunk only: elsewhere the traffic sits in the bubble.
+  /// Megatron-Core cuts buckets on the first pipeline rank's first chunk only: elsewhere the traffic sits in the
+  /// bubble.
   [[nodiscard]] bool cuts_buckets(std::int32_t chunk) const { return in_.plan.overlap.dp && rank_ == 0 && chunk == 0; }
 
   void reduce_after_layer(std::int32_t chunk, std::int64_t layer) {
@@ -282,8 +302,10 @@ class StageWriter {
     const std::int64_t rest = parameters_of(chunk) - reduced_;
     reduced_ = 0;
     pending_gradients_ = 0;
-    if (in_.plan.overlap.dp) reduce_gradients(rest, chunk);
-    else late_gradients_.push_back({rest, chunk});
+    if (in_.plan.overlap.dp)
+      reduce_gradients(rest, chunk);
+    else
+      late_gradients_.push_back({rest, chunk});
   }
 
   void gather_parameters(bool ahead) {
@@ -310,11 +332,12 @@ class StageWriter {
   void end_of_step() {
     for (const auto& [parameters, chunk] : late_gradients_) reduce_gradients(parameters, chunk);
     for (Event e : reductions_) track_.hold(e);
-    if (sequence_parallel())      // every rank saw other tokens: norm gradients are summed over the group
+    if (sequence_parallel())  // every rank saw other tokens: norm gradients are summed over the group
       track_.hold(track_.call(Slot::tp, "norm gradients", Collective::all_reduce, norm_gradients(), {}));
     if (shares_embedding())
-      track_.hold(track_.call(Slot::embedding, "tied embedding", Collective::all_reduce,
-                              bytes(gradient_bytes() * padded_vocabulary(in_.model, in_.plan) / in_.plan.tp * in_.model.hidden), {}));
+      track_.hold(track_.call(
+          Slot::embedding, "tied embedding", Collective::all_reduce,
+          bytes(gradient_bytes() * padded_vocabulary(in_.model, in_.plan) / in_.plan.tp * in_.model.hidden), {}));
     if (in_.plan.tp * in_.plan.pp > 1)
       track_.hold(track_.call(Slot::model, "gradient norm", Collective::all_reduce, bytes(4), {}));
     const std::int64_t held = all_parameters();

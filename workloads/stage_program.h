@@ -14,8 +14,8 @@ struct StageInput {
   const Training& training;
   const Gpu& gpu;
   const StageCost& cost;
-  const std::vector<std::int64_t>& layers;      ///< by global stage
-  bool optimizer = true;                        ///< also gradient exchange, norm, update
+  const std::vector<std::int64_t>& layers;  ///< by global stage
+  bool optimizer = true;                    ///< also gradient exchange, norm, update
 };
 
 [[nodiscard]] Program stage_program(const StageInput& in, std::int64_t pipeline_rank);

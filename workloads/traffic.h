@@ -10,14 +10,14 @@ namespace foretrain {
 
 /// Slots of every rank's communicators. Not every rank calls every slot.
 enum class Slot : std::uint16_t {
-  tp,                  ///< tensor-parallel group
-  dp,                  ///< data-parallel group
-  forward_out,         ///< activations to the next pipeline rank
-  forward_in,          ///< activations from the previous one
-  backward_out,        ///< gradients to the previous one
-  backward_in,         ///< gradients from the next one
-  embedding,           ///< first and last stage share a tied embedding
-  model                ///< all ranks that hold one replica: gradient norm
+  tp,            ///< tensor-parallel group
+  dp,            ///< data-parallel group
+  forward_out,   ///< activations to the next pipeline rank
+  forward_in,    ///< activations from the previous one
+  backward_out,  ///< gradients to the previous one
+  backward_in,   ///< gradients from the next one
+  embedding,     ///< first and last stage share a tied embedding
+  model          ///< all ranks that hold one replica: gradient norm
 };
 inline constexpr std::size_t slot_count = 8;
 

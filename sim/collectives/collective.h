@@ -26,7 +26,7 @@ struct Usage {
   LinkId link;
   double wire = 0;
   double load = 0;
-  double flows = 1;               ///< that compete there for a fair share: 8 for eight pairs of an all-to-all
+  double flows = 1;  ///< that compete there for a fair share: 8 for eight pairs of an all-to-all
 };
 
 /// Where the members of a communicator sit. Order inside `nodes` is order of first appearance.
@@ -35,7 +35,7 @@ struct GroupLayout {
     NodeId id;
     std::vector<GpuId> gpus;
   };
-  std::vector<GpuId> members;       ///< in communicator order
+  std::vector<GpuId> members;  ///< in communicator order
   std::vector<Node> nodes;
 
   GroupLayout(const Fabric& fabric, std::vector<GpuId> members);
@@ -49,8 +49,8 @@ struct GroupShape {
   std::uint32_t ranks = 1;
   std::uint32_t nodes = 1;
   std::uint32_t per_node_max = 1;
-  std::uint32_t nics_per_node = 1;   ///< that the members of a node drive
-  Bandwidth nic;                     ///< line rate of one; 0 where there is none
+  std::uint32_t nics_per_node = 1;  ///< that the members of a node drive
+  Bandwidth nic;                    ///< line rate of one; 0 where there is none
   auto operator<=>(const GroupShape&) const = default;
 };
 [[nodiscard]] GroupShape shape_of(const Fabric& fabric, const GroupLayout& layout);
@@ -95,8 +95,10 @@ class UsageSum {
   [[nodiscard]] std::vector<Usage> take();
 
  private:
-  struct Running;                   ///< a sum over very many routes: one cell a link
-  struct RunningDeleter { void operator()(Running* running) const; };
+  struct Running;  ///< a sum over very many routes: one cell a link
+  struct RunningDeleter {
+    void operator()(Running* running) const;
+  };
   void spill();
 
   const CollectiveContext& context_;

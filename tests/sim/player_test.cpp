@@ -74,7 +74,7 @@ TEST(Player, a_collective_starts_with_its_last_member_and_the_wait_is_split_ther
   const Bytes size = mebibytes(64);
   const Job job = job_of({compute_then_gather(ms(2), size), compute_then_gather(ms(5), size)});
   const Measured m = play(job);
-  const Duration call = m.step - ms(5) - ms(1);       // what is left is the collective itself
+  const Duration call = m.step - ms(5) - ms(1);  // what is left is the collective itself
   EXPECT_GT(call, Duration{});
   EXPECT_EQ(m.ranks[0].waiting[0], ms(5) - ms(2));
   EXPECT_EQ(m.ranks[0].exposed[0], call);
@@ -126,7 +126,8 @@ TEST(Player, two_rings_on_one_nic_take_twice_as_long) {
   const Duration together = step_with({GpuId{0}, GpuId{2}, GpuId{0}, GpuId{2}});
   const auto latency = idle_call(test::build({.nodes = 2, .gpus = 2}), Transport{},
                                  *make_router(Routing::spread, test::build({.nodes = 2, .gpus = 2}), 1),
-                                 Collective::send_recv, bytes(0), {GpuId{0}, GpuId{2}}, {}).latency;
+                                 Collective::send_recv, bytes(0), {GpuId{0}, GpuId{2}}, {})
+                           .latency;
   EXPECT_NEAR((together - latency) / (apart - latency), 2.0, 1e-9);
 }
 
@@ -195,12 +196,18 @@ RandomJob random_job() {
   RandomJob r;
   const std::size_t ranks = r.shape.nodes * r.shape.gpus;
   const auto steps = *rc::gen::inRange<std::size_t>(1, 12);
-  struct Step { bool row; Collective op; std::int64_t size; bool wait; };
+  struct Step {
+    bool row;
+    Collective op;
+    std::int64_t size;
+    bool wait;
+  };
   std::vector<Step> plan;
   for (std::size_t i = 0; i < steps; ++i) {
     const bool row = *rc::gen::arbitrary<bool>();
-    plan.push_back({row, *rc::gen::element(Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
-                                           Collective::all_to_all),
+    plan.push_back({row,
+                    *rc::gen::element(Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
+                                      Collective::all_to_all),
                     *rc::gen::inRange<std::int64_t>(0, 100'000'000), *rc::gen::arbitrary<bool>()});
   }
   std::vector<Program> programs;
@@ -209,9 +216,11 @@ RandomJob random_job() {
     const std::array<StreamId, 2> streams = {b.stream("column"), b.stream("row")};
     for (const Step& s : plan) {
       const Event done = b.compute(main_stream, {.label = "F", .duration = microseconds(*rc::gen::inRange(0, 5000))});
-      const Event end = b.communicate(streams[s.row ? 1 : 0],
-                                      {.label = "c", .op = s.op, .size = bytes(s.size),
-                                       .slot = static_cast<std::uint16_t>(s.row ? 1 : 0), .after = {&done, 1}});
+      const Event end = b.communicate(streams[s.row ? 1 : 0], {.label = "c",
+                                                               .op = s.op,
+                                                               .size = bytes(s.size),
+                                                               .slot = static_cast<std::uint16_t>(s.row ? 1 : 0),
+                                                               .after = {&done, 1}});
       if (s.wait) b.compute(main_stream, {.label = "F", .duration = microseconds(10), .after = {&end, 1}});
     }
     programs.push_back(std::move(b).build());

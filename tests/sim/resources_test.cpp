@@ -110,9 +110,9 @@ TEST(Resources, links_loaded_alike_become_one_as_narrow_as_the_narrowest) {
   for (const LinkShare& s : path) shape.push_back({s.link, 1, 1});
   std::sort(shape.begin(), shape.end(), [](auto& x, auto& y) { return x.link < y.link; });
   const ResourceMap map = reduce_links(fabric, {shape}, {uncapped});
-  ASSERT_EQ(map.capacity.size(), 1U);                              // GPU, PCIe, NIC, leaf, NIC, PCIe: one chain
+  ASSERT_EQ(map.capacity.size(), 1U);  // GPU, PCIe, NIC, leaf, NIC, PCIe: one chain
   EXPECT_EQ(map.capacity[0], 50e9);
-  EXPECT_EQ(map.links[0].size(), 2U);                              // the two NIC cables; PCIe is twice as wide
+  EXPECT_EQ(map.links[0].size(), 2U);  // the two NIC cables; PCIe is twice as wide
 }
 
 }  // namespace

@@ -15,14 +15,27 @@ namespace foretrain {
 namespace {
 
 Model tiny(std::int64_t layers) {
-  return {.name = "tiny", .layers = layers, .hidden = 256, .ffn_hidden = 1024, .heads = 8, .kv_heads = 8, .head_dim = 32,
-          .vocabulary = 1024, .max_positions = 64};
+  return {.name = "tiny",
+          .layers = layers,
+          .hidden = 256,
+          .ffn_hidden = 1024,
+          .heads = 8,
+          .kv_heads = 8,
+          .head_dim = 32,
+          .vocabulary = 1024,
+          .max_positions = 64};
 }
 
 Gpu some_gpu() {
-  return {.name = "test", .peak = teraflops(100), .matmul = teraflops(80), .flash_attention = teraflops(50),
-          .memory = gigabytes_per_second(1000), .memory_achieved = gigabytes_per_second(900),
-          .memory_size = gibibytes(80), .memory_usable = gibibytes(79), .multiprocessors = 100};
+  return {.name = "test",
+          .peak = teraflops(100),
+          .matmul = teraflops(80),
+          .flash_attention = teraflops(50),
+          .memory = gigabytes_per_second(1000),
+          .memory_achieved = gigabytes_per_second(900),
+          .memory_size = gibibytes(80),
+          .memory_usable = gibibytes(79),
+          .multiprocessors = 100};
 }
 
 /// Forward f and backward b a layer and microbatch; embedding and loss cost nothing.
@@ -42,7 +55,8 @@ Transport free_transport() {
   return t;
 }
 
-Measured play(const Workload& w, const Transport& transport, std::uint32_t gpus_a_node = 1, SimulateOptions options = {}) {
+Measured play(const Workload& w, const Transport& transport, std::uint32_t gpus_a_node = 1,
+              SimulateOptions options = {}) {
   const auto gpus = static_cast<std::uint32_t>(w.job.ranks.size());
   const Bandwidth fast = bytes_per_second(1'000'000'000'000'000);
   const Fabric fabric = test::build({.nodes = gpus / gpus_a_node, .gpus = gpus_a_node, .nvlink = fast, .nic = fast});
@@ -56,7 +70,10 @@ double bubble_of(const Measured& m, const Job& job, std::size_t rank) {
   return bubble / m.step;
 }
 
-struct Pipeline { std::int64_t p, m, v; ScheduleKind kind; };
+struct Pipeline {
+  std::int64_t p, m, v;
+  ScheduleKind kind;
+};
 
 void expect_bubble(const Pipeline& c, double expected) {
   const Model model = tiny(c.p * c.v);
@@ -66,7 +83,8 @@ void expect_bubble(const Pipeline& c, double expected) {
   const Workload w = generate(model, plan, training, some_gpu(), cost, false);
   const Measured m = play(w, free_transport());
   for (std::size_t rank = 0; rank < w.job.ranks.size(); ++rank)
-    EXPECT_NEAR(bubble_of(m, w.job, rank), expected, 1e-9) << "p " << c.p << " m " << c.m << " v " << c.v << " rank " << rank;
+    EXPECT_NEAR(bubble_of(m, w.job, rank), expected, 1e-9)
+        << "p " << c.p << " m " << c.m << " v " << c.v << " rank " << rank;
   // The step itself: m microbatches of v chunks, plus p-1 chunks of ramp up and down (Narayanan 2021, section 2.2).
   const double chunk = 3.0;
   EXPECT_NEAR(m.step.seconds(), chunk * static_cast<double>(c.m * c.v + c.p - 1), 1e-9 * m.step.seconds());
@@ -100,7 +118,8 @@ std::int64_t message_bytes(const Program& p, Collective op, Slot slot) {
   std::int64_t sum = 0;
   for (const Stream& s : p.streams)
     for (const Operation& o : s.operations)
-      if (o.kind == OperationKind::communicate && o.op == op && o.slot == static_cast<std::uint16_t>(slot)) sum += o.amount;
+      if (o.kind == OperationKind::communicate && o.op == op && o.slot == static_cast<std::uint16_t>(slot))
+        sum += o.amount;
   return sum;
 }
 
@@ -115,7 +134,7 @@ TEST(Generate, tensor_parallel_messages_of_a_layer) {
     const Workload w = generate(model, plan, training, some_gpu(), cost, false);
     const std::int64_t message = activation_message(model, plan, training).count();
     EXPECT_EQ(message, 2 * 16 * 256);
-    const std::int64_t passes = 2 * 3;                     // layers of the middle stage x microbatches
+    const std::int64_t passes = 2 * 3;  // layers of the middle stage x microbatches
     const Program& middle = w.job.programs[1];
     if (sp) {
       EXPECT_EQ(message_bytes(middle, Collective::all_gather, Slot::tp), passes * (2 + 2 + 2) * message);
@@ -136,8 +155,12 @@ TEST(Generate, data_parallel_messages_of_a_step) {
   for (int zero : {0, 1})
     for (bool overlap : {false, true})
       for (std::int64_t pp : {1, 2}) {
-        const Plan plan{.pp = pp, .dp = 4, .zero = zero, .schedule = {ScheduleKind::one_f_one_b, 1},
-                        .overlap = {.dp = overlap}, .bucket_parameters = 100'000};
+        const Plan plan{.pp = pp,
+                        .dp = 4,
+                        .zero = zero,
+                        .schedule = {ScheduleKind::one_f_one_b, 1},
+                        .overlap = {.dp = overlap},
+                        .bucket_parameters = 100'000};
         const StageCost cost = flat_cost(milliseconds(1), milliseconds(2));
         const Workload w = generate(model, plan, training, some_gpu(), cost, true);
         std::int64_t parameters = 0;
@@ -149,8 +172,8 @@ TEST(Generate, data_parallel_messages_of_a_step) {
           gradients += message_bytes(program, zero ? Collective::reduce_scatter : Collective::all_reduce, Slot::dp);
           gathered += message_bytes(program, Collective::all_gather, Slot::dp);
         }
-        EXPECT_EQ(gradients, 4 * parameters);                                    // fp32
-        EXPECT_EQ(gathered, zero ? 2 * parameters : 0);                          // bf16
+        EXPECT_EQ(gradients, 4 * parameters);            // fp32
+        EXPECT_EQ(gathered, zero ? 2 * parameters : 0);  // bf16
       }
 }
 
@@ -161,7 +184,11 @@ TEST(Generate, stragglers_cost_the_same_for_every_doubling_of_nodes) {
   EXPECT_NEAR(straggler_slowdown(0.005, 2048) - straggler_slowdown(0.005, 1024), 0.005, 1e-15);
 }
 
-struct Drawn { Model model; Plan plan; Training training; };
+struct Drawn {
+  Model model;
+  Plan plan;
+  Training training;
+};
 
 Drawn draw() {
   Drawn d;
@@ -190,7 +217,8 @@ Drawn draw() {
 
 RC_GTEST_PROP(Generate, every_legal_plan_finishes_and_adds_up, ()) {
   const Drawn d = draw();
-  const Workload w = generate(d.model, d.plan, d.training, some_gpu(), stage_cost(some_gpu(), d.model, d.plan, d.training, 1), true);
+  const Workload w =
+      generate(d.model, d.plan, d.training, some_gpu(), stage_cost(some_gpu(), d.model, d.plan, d.training, 1), true);
   RC_ASSERT(w.job.check().empty());
   const Fabric fabric = test::build({.nodes = static_cast<std::uint32_t>(d.plan.ranks()), .gpus = 1});
   const Measured m = simulate(fabric, Transport{}, w.job, {});
@@ -204,7 +232,8 @@ RC_GTEST_PROP(Generate, every_legal_plan_finishes_and_adds_up, ()) {
   for (const Program& p : w.job.programs) {
     std::int64_t held = 0;
     for (const Operation& o : p.streams.front().operations)
-      if (o.kind == OperationKind::memory && o.part > static_cast<std::uint8_t>(MemoryPart::optimizer)) held += o.amount;
+      if (o.kind == OperationKind::memory && o.part > static_cast<std::uint8_t>(MemoryPart::optimizer))
+        held += o.amount;
     RC_ASSERT(held == 0);
   }
 }
@@ -222,10 +251,11 @@ RC_GTEST_PROP(Generate, the_ranks_together_compute_every_layer_of_every_microbat
 
 RC_GTEST_PROP(Generate, a_faster_network_never_makes_an_idle_one_slower, ()) {
   const Drawn d = draw();
-  const Workload w = generate(d.model, d.plan, d.training, some_gpu(), stage_cost(some_gpu(), d.model, d.plan, d.training, 1), true);
+  const Workload w =
+      generate(d.model, d.plan, d.training, some_gpu(), stage_cost(some_gpu(), d.model, d.plan, d.training, 1), true);
   const auto step = [&](std::int64_t factor) {
-    const Fabric fabric = test::build({.nodes = static_cast<std::uint32_t>(d.plan.ranks()), .gpus = 1,
-                                       .nic = gigabytes_per_second(5) * factor});
+    const Fabric fabric = test::build(
+        {.nodes = static_cast<std::uint32_t>(d.plan.ranks()), .gpus = 1, .nic = gigabytes_per_second(5) * factor});
     return simulate(fabric, Transport{}, w.job, {.fidelity = Fidelity::analytic}).step;
   };
   RC_ASSERT(step(4) <= step(1));

@@ -18,7 +18,8 @@ TEST(Schedule, all_are_complete_and_free_of_deadlock) {
       EXPECT_EQ(verify(ScheduleKind::gpipe, {p, 1, m}), "") << p << ' ' << m;
       EXPECT_EQ(verify(ScheduleKind::one_f_one_b, {p, 1, m}), "") << p << ' ' << m;
       if (p == 1 || m % p != 0) continue;
-      for (std::int64_t v : {2, 3, 4}) EXPECT_EQ(verify(ScheduleKind::interleaved_1f1b, {p, v, m}), "") << p << ' ' << m;
+      for (std::int64_t v : {2, 3, 4})
+        EXPECT_EQ(verify(ScheduleKind::interleaved_1f1b, {p, v, m}), "") << p << ' ' << m;
     }
 }
 

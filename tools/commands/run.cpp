@@ -60,17 +60,21 @@ RunArguments read_arguments(const Syntax& syntax, const po::variables_map& value
 /// One line that says what takes long, wiped when it is done.
 class Progress {
  public:
-  Progress(const Console& console, const std::string& text) : console_(console) {
-    if (console_.progress) console_.err << text << std::flush;
+  Progress(const Console& console, std::string text) : console_(console), text_(std::move(text)) {
+    if (console_.progress) console_.err << text_ << std::flush;
   }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress() {
     if (console_.progress) console_.err << "\r\x1b[K" << std::flush;
   }
+  void show(double part) const {
+    if (console_.progress) console_.err << fmt::format("\r{} {:.0f} %", text_, 100 * part) << std::flush;
+  }
 
  private:
   const Console& console_;
+  std::string text_;
 };
 
 void write_file(const std::string& path, const Console& console, const std::string& what,
@@ -98,7 +102,7 @@ int run_scenario(std::span<const std::string> args, const Console& console) {
 
   const Result result = [&] {
     const Progress progress(console, fmt::format("playing {} ranks ...", grouped(scenario.gpus)));
-    return rehearse(scenario, {.trace = !wanted.trace.empty()});
+    return rehearse(scenario, {.trace = !wanted.trace.empty(), .progress = [&](double part) { progress.show(part); }});
   }();
   spdlog::debug("played {} events in {}", grouped(static_cast<std::int64_t>(result.engine.events)),
                 human_seconds(result.engine.wall_s));

@@ -18,18 +18,18 @@ namespace foretrain {
 /// A server. HGX H100: 8 GPUs, 450 GB/s NVLink each way a GPU, 8 NICs of 400 Gb/s on PCIe Gen5 x16 (64 GB/s).
 struct NodeSpec {
   std::uint32_t gpus = 8;
-  std::uint32_t nics = 8;                       ///< divides gpus or is a multiple of it
-  Bandwidth nvlink = gigabytes_per_second(450); ///< a GPU, one direction
+  std::uint32_t nics = 8;                        ///< divides gpus or is a multiple of it
+  Bandwidth nvlink = gigabytes_per_second(450);  ///< a GPU, one direction
   Duration nvlink_latency = nanoseconds(500);
-  Bandwidth pcie = gigabytes_per_second(64);    ///< GPU to NIC, one direction
+  Bandwidth pcie = gigabytes_per_second(64);  ///< GPU to NIC, one direction
   Duration pcie_latency = nanoseconds(500);
   Bandwidth nic = gigabits_per_second(400);
-  Duration nic_latency = nanoseconds(600);      ///< NIC to its leaf: cable, NIC and port
+  Duration nic_latency = nanoseconds(600);  ///< NIC to its leaf: cable, NIC and port
 };
 
 /// Cables between switches.
 struct SwitchSpec {
-  Duration latency = nanoseconds(600);          ///< one hop: cable and switch
+  Duration latency = nanoseconds(600);  ///< one hop: cable and switch
 };
 
 /// Rail-optimised leaf-spine: leaf r of a group takes NIC r of every node of that group.
@@ -37,8 +37,8 @@ struct RailSpec {
   NodeSpec node;
   SwitchSpec cable;
   std::uint32_t gpus = 0;
-  std::uint32_t nodes_per_group = 32;           ///< DGX SuperPOD scalable unit: 32 nodes, 8 leaves
-  double oversubscription = 1;                  ///< leaf down over leaf up; nodes_per_group over it = spines
+  std::uint32_t nodes_per_group = 32;  ///< DGX SuperPOD scalable unit: 32 nodes, 8 leaves
+  double oversubscription = 1;         ///< leaf down over leaf up; nodes_per_group over it = spines
 };
 /// Source: NVIDIA DGX SuperPOD reference architecture (H100): rail-optimised, 8 leaves a scalable unit.
 [[nodiscard]] Fabric build_rail_optimised(const RailSpec& spec);
@@ -48,10 +48,10 @@ struct FatTreeSpec {
   NodeSpec node;
   SwitchSpec cable;
   std::uint32_t gpus = 0;
-  std::uint32_t tiers = 3;                      ///< 2 or 3
-  std::uint32_t radix = 64;                     ///< ports a switch
-  double leaf_oversubscription = 1;             ///< at the leaves
-  double spine_oversubscription = 1;            ///< at the spines (three tiers)
+  std::uint32_t tiers = 3;            ///< 2 or 3
+  std::uint32_t radix = 64;           ///< ports a switch
+  double leaf_oversubscription = 1;   ///< at the leaves
+  double spine_oversubscription = 1;  ///< at the spines (three tiers)
 };
 /// Source: Al-Fares 2008 (k-ary fat-tree). Throws std::invalid_argument when `gpus` do not fit the radix.
 [[nodiscard]] Fabric build_fat_tree(const FatTreeSpec& spec);
@@ -67,16 +67,16 @@ struct MetaClosSpec {
   std::uint32_t gpus_per_rack = 16;
   std::uint32_t racks_per_pod = 192;
   std::uint32_t pods = 8;
-  std::uint32_t cluster_switches = 16;          ///< a pod; each takes one NIC-speed cable from every rack switch
-  std::uint32_t aggregation_switches = 16;      ///< above all pods
+  std::uint32_t cluster_switches = 16;      ///< a pod; each takes one NIC-speed cable from every rack switch
+  std::uint32_t aggregation_switches = 16;  ///< above all pods
   double aggregation_oversubscription = 7;
 };
 [[nodiscard]] Fabric build_meta_clos(const MetaClosSpec& spec);
 
 /// 2D or 3D torus of accelerators with wraparound: one router a GPU, the GPU's own links into it.
 struct TorusSpec {
-  std::vector<std::uint32_t> shape;             ///< extent by dimension, x fastest
-  Bandwidth link = gigabytes_per_second(50);    ///< one direction of one cable to one neighbour
+  std::vector<std::uint32_t> shape;           ///< extent by dimension, x fastest
+  Bandwidth link = gigabytes_per_second(50);  ///< one direction of one cable to one neighbour
   Duration latency = nanoseconds(500);
   bool wraparound = true;
 };

@@ -20,7 +20,7 @@ namespace foretrain {
 
 struct LinkShare {
   LinkId link;
-  double share = 1;              ///< part of the flow's bytes that crosses this link
+  double share = 1;  ///< part of the flow's bytes that crosses this link
 };
 
 enum class Routing : std::uint8_t {

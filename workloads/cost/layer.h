@@ -21,14 +21,14 @@ struct LayerCost {
     Duration recompute;            ///< selective: what is played again before backward_input
   };
   Block attention, mlp;
-  [[nodiscard]] Duration forward() const;      ///< all compute of a forward
-  [[nodiscard]] Duration backward() const;     ///< all compute of a backward, without recompute
+  [[nodiscard]] Duration forward() const;   ///< all compute of a forward
+  [[nodiscard]] Duration backward() const;  ///< all compute of a backward, without recompute
 };
 [[nodiscard]] LayerCost layer_cost(const Gpu& gpu, const Model& model, const Plan& plan, const Training& training);
 
 struct EndCost {
   Duration embedding_forward, embedding_backward;
-  Duration output_forward, output_backward;    ///< final norm, logits, loss
+  Duration output_forward, output_backward;  ///< final norm, logits, loss
 };
 [[nodiscard]] EndCost end_cost(const Gpu& gpu, const Model& model, const Plan& plan, const Training& training);
 

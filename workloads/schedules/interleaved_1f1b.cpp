@@ -26,8 +26,8 @@ std::vector<Action> interleaved_1f1b(const PipelineShape& shape, std::int64_t ra
     a.chunk = static_cast<std::int32_t>(shape.chunks - 1 - a.chunk);
   }
   const auto total = forwards.size();
-  const auto warm_up = std::min(
-      total, static_cast<std::size_t>((shape.chunks - 1) * shape.ranks + 2 * (shape.ranks - 1 - rank)));
+  const auto warm_up =
+      std::min(total, static_cast<std::size_t>((shape.chunks - 1) * shape.ranks + 2 * (shape.ranks - 1 - rank)));
   std::vector<Action> list(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(warm_up));
   for (std::size_t k = 0; k < total; ++k) {
     if (warm_up + k < total) list.push_back(forwards[warm_up + k]);

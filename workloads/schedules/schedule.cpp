@@ -12,9 +12,12 @@ namespace foretrain {
 
 std::vector<Action> actions(ScheduleKind kind, const PipelineShape& shape, std::int64_t rank) {
   switch (kind) {
-    case ScheduleKind::gpipe: return gpipe(shape, rank);
-    case ScheduleKind::one_f_one_b: return one_f_one_b(shape, rank);
-    case ScheduleKind::interleaved_1f1b: return interleaved_1f1b(shape, rank);
+    case ScheduleKind::gpipe:
+      return gpipe(shape, rank);
+    case ScheduleKind::one_f_one_b:
+      return one_f_one_b(shape, rank);
+    case ScheduleKind::interleaved_1f1b:
+      return interleaved_1f1b(shape, rank);
   }
   return {};
 }
@@ -62,7 +65,8 @@ std::string verify(ScheduleKind kind, const PipelineShape& shape) {
       }
   }
   for (std::size_t r = 0; r < lists.size(); ++r)
-    if (cursor[r] < lists[r].size()) return fmt::format("rank {} waits for ever before {}", r, text(lists[r][cursor[r]]));
+    if (cursor[r] < lists[r].size())
+      return fmt::format("rank {} waits for ever before {}", r, text(lists[r][cursor[r]]));
   return {};
 }
 

@@ -16,22 +16,23 @@ enum class Pass : std::uint8_t { forward, backward };
 
 struct Action {
   Pass pass{};
-  std::int32_t chunk = 0;           ///< of this rank; global stage = chunk * ranks + rank
+  std::int32_t chunk = 0;  ///< of this rank; global stage = chunk * ranks + rank
   std::int32_t microbatch = 0;
   auto operator<=>(const Action&) const = default;
 };
 
 struct PipelineShape {
   std::int64_t ranks = 1;
-  std::int64_t chunks = 1;          ///< a rank
+  std::int64_t chunks = 1;  ///< a rank
   std::int64_t microbatches = 1;
 };
 
 /// What pipeline rank `rank` runs, in order. Shapes that the schedule cannot run are refused by `check` (plan.h).
 [[nodiscard]] std::vector<Action> actions(ScheduleKind kind, const PipelineShape& shape, std::int64_t rank);
 
-/// Plays all ranks' lists against the dependencies (F after the previous stage's F; B after the next stage's B and the own F).
-/// Empty if every microbatch passes every chunk forward and backward once and nobody waits for ever; else what is wrong.
+/// Plays all ranks' lists against the dependencies (F after the previous stage's F; B after the next stage's B and the
+/// own F). Empty if every microbatch passes every chunk forward and backward once and nobody waits for ever; else what
+/// is wrong.
 [[nodiscard]] std::string verify(ScheduleKind kind, const PipelineShape& shape);
 
 /// Most (chunk, microbatch) pairs alive at once on a rank: forward adds one, backward takes it away.
