@@ -313,6 +313,18 @@ Measured Player::play() {
   return sum_up();
 }
 
+/// What a rank did and waited for must be the step, to the picosecond; anything else is a fault of the player.
+void Player::check_accounts(const Measured& m) {
+  for (std::size_t r = 0; r < m.ranks.size(); ++r) {
+    Duration sum = m.ranks[r].tail;
+    for (const auto* parts : {&m.ranks[r].busy, &m.ranks[r].exposed, &m.ranks[r].waiting})
+      for (Duration part : *parts) sum += part;
+    if (sum != m.step)
+      throw std::logic_error(
+          fmt::format("the account of rank {} adds up to {}, the step is {}", r, to_text(sum), to_text(m.step)));
+  }
+}
+
 Measured Player::sum_up() {
   Measured m;
   std::int64_t end = 0;
@@ -325,6 +337,7 @@ Measured Player::sum_up() {
     m.memory.push_back({peak.peak, peak.parts, at_ps(peak_at_[r])});
   }
   m.ranks = std::move(accounts_);
+  check_accounts(m);
 
   std::vector<std::vector<bool>> in_row(rows_.size(), std::vector<bool>(job_.ranks.size()));
   for (std::size_t c = 0; c < job_.communicators.size(); ++c)

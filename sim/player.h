@@ -75,6 +75,7 @@ class Player {
   void report_progress() const;
   void check_all_done() const;
   [[nodiscard]] std::string describe_stuck(RankId rank, std::uint32_t stream) const;
+  static void check_accounts(const Measured& m);
   [[nodiscard]] Measured sum_up();
   void sum_up_links(Measured& m) const;
 
