@@ -45,6 +45,8 @@ std::string_view to_text(VertexKind kind) {
       return "nic";
     case VertexKind::host:
       return "host";
+    case VertexKind::pcie_switch:
+      return "pcie";
     case VertexKind::nvswitch:
       return "nvswitch";
     case VertexKind::leaf:
@@ -291,6 +293,13 @@ void FabricBuilder::connect(VertexId a, VertexId b, Bandwidth each_way, Duration
   checked_count(draft_->links.size() + 2, "links");
   draft_->links.push_back({.from = a, .to = b, .bandwidth = each_way, .latency = latency, .tier = tier});
   draft_->links.push_back({.from = b, .to = a, .bandwidth = each_way, .latency = latency, .tier = tier});
+}
+
+void FabricBuilder::set_group(VertexId vertex, std::uint32_t group) {
+  if (vertex.index() >= draft_->vertices.size()) {
+    throw std::invalid_argument(fmt::format("there is no vertex {} to put into a group", vertex.value));
+  }
+  draft_->vertices[vertex.index()].group = group;
 }
 
 void FabricBuilder::set_torus(TorusShape shape) { draft_->torus = std::move(shape); }

@@ -23,14 +23,15 @@
 
 namespace foretrain {
 
-enum class VertexKind : std::uint8_t { gpu, nic, host, nvswitch, leaf, spine, core, router };
+enum class VertexKind : std::uint8_t { gpu, nic, host, pcie_switch, nvswitch, leaf, spine, core, router };
 [[nodiscard]] std::string_view to_text(VertexKind kind);
 
 struct Vertex {
   VertexKind kind = VertexKind::gpu;
-  std::uint32_t ordinal = 0;   ///< position among the vertices of its kind: leaf 17
-  std::uint32_t in_node = 0;   ///< position among the vertices of its kind in its node: GPU 3 of the node
-  std::optional<NodeId> node;  ///< none for switches of the network
+  std::uint32_t ordinal = 0;           ///< position among the vertices of its kind: leaf 17
+  std::uint32_t in_node = 0;           ///< position among the vertices of its kind in its node: GPU 3 of the node
+  std::optional<NodeId> node;          ///< none for switches of the network
+  std::optional<std::uint32_t> group;  ///< dragonfly group or site of a switch, where the fabric has such
 };
 
 struct Link {
@@ -109,6 +110,8 @@ class FabricBuilder {
   NodeId node();
   VertexId add(VertexKind kind);
   VertexId add(VertexKind kind, NodeId node);
+  /// Puts a switch into a dragonfly group or a site.
+  void set_group(VertexId vertex, std::uint32_t group);
   /// A cable: one link each way.
   void connect(VertexId a, VertexId b, Bandwidth each_way, Duration latency, TierId tier);
   void set_torus(TorusShape shape);

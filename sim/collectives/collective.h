@@ -61,6 +61,20 @@ struct CollectiveContext {
   const Transport& transport;
 };
 
+/// One chunk that one GPU sends another, once the sends that it waits for have arrived.
+struct ChunkSend {
+  GpuId from;
+  GpuId to;
+  std::uint64_t flow = 0;      ///< for the router: which of several ways between the same two
+  double wire = 0;             ///< bytes
+  double in_node_goodput = 1;  ///< as UsageSum::route
+  double between_goodput = 1;
+  Duration latency;                  ///< from the last arrival that it waits for to its first byte
+  std::vector<std::uint32_t> after;  ///< indices of earlier sends of the same graph
+};
+/// A call as its single chunk sends, in an order in which every send comes after those it waits for.
+using SendGraph = std::vector<ChunkSend>;
+
 class CollectiveAlgorithm {
  public:
   CollectiveAlgorithm() = default;
