@@ -14,7 +14,7 @@
 namespace foretrain {
 namespace {
 
-constexpr std::size_t kind_count = 8;
+constexpr std::size_t kind_count = static_cast<std::size_t>(VertexKind::router) + 1;
 
 /// Lists of values, one list a key, packed into one array.
 template <class Value>
