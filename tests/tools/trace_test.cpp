@@ -121,18 +121,20 @@ Outcome shell(const std::string& command) {
 }
 
 const std::string tools_folder = std::string(FORETRAIN_SOURCE_DIR) + "/tools/";
+const std::string processor_folder = std::string(FORETRAIN_BINARY_DIR) + "/trace-processor";
 
-/// Empty, or why there is no trace processor. It is put into the folder where the tests run: the build's.
+/// Empty, or why there is no trace processor. It is put into the build folder.
 std::string trace_processor_missing() {
   if (shell("node --version").status != 0) return "node is not installed";
   if (shell("npm --version").status != 0) return "npm is not installed";
-  const Outcome got = shell("bash '" + tools_folder + "get-trace-processor.sh' trace-processor");
+  const Outcome got = shell("bash '" + tools_folder + "get-trace-processor.sh' '" + processor_folder + "'");
   return got.status == 0 ? "" : "the trace processor could not be had: " + got.output;
 }
 
 /// Tab-separated rows without the heading; any error of import fails the command.
 Outcome query(const std::string& trace, const std::string& sql) {
-  Outcome outcome = shell("TP_DIR=trace-processor node '" + tools_folder + "tpq.mjs' '" + trace + "' \"" + sql + "\"");
+  Outcome outcome =
+      shell("TP_DIR='" + processor_folder + "' node '" + tools_folder + "tpq.mjs' '" + trace + "' \"" + sql + "\"");
   if (outcome.status == 0) outcome.output.erase(0, outcome.output.find('\n') + 1);
   return outcome;
 }
