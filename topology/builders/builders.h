@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "topology/fabric.h"
@@ -82,5 +84,32 @@ struct TorusSpec {
 };
 /// Source: TPU v4 (Jouppi 2023, arXiv 2304.01433): 3D torus of chips. A dimension of 2 gets one cable, not two.
 [[nodiscard]] Fabric build_torus(const TorusSpec& spec);
+
+/// Any graph, vertex by vertex: written inline in YAML, or read from a file of somebody's own cluster.
+struct GraphSpec {
+  struct Vertex {
+    std::string name;  ///< unique; for messages and files, the fabric has names of its own
+    VertexKind kind = VertexKind::gpu;
+    std::optional<std::uint32_t> node;   ///< the server it is in, from 0; none for switches of the network
+    std::optional<std::uint32_t> group;  ///< dragonfly group or site of a switch
+  };
+  /// `count` equal cables between two vertices, by their positions in `vertices`.
+  struct Cable {
+    std::uint32_t a = 0;
+    std::uint32_t b = 0;
+    Bandwidth bandwidth;  ///< of one cable, one direction
+    Duration latency;
+    std::string tier;
+    std::uint32_t count = 1;
+  };
+  std::vector<Vertex> vertices;
+  std::vector<Cable> cables;
+  std::uint32_t gpus = 0;  ///< the first so many, node by node; 0 = all
+};
+/// The servers of the first `gpus` GPUs, whole but for GPUs past the last, and everything that is in no server.
+/// GPUs are numbered node by node, in the order of `vertices` inside a node. Throws std::invalid_argument on a GPU
+/// outside a node, a name used twice, a node without GPU, cables that join nothing, GPUs that no path joins.
+[[nodiscard]] Fabric build_graph(const GraphSpec& spec);
+[[nodiscard]] std::uint64_t graph_gpus(const GraphSpec& spec);
 
 }  // namespace foretrain
