@@ -1,7 +1,7 @@
 // Builders: from a handful of numbers to a Fabric. One file a shape, each with its published source.
 //
-// All share NodeSpec: a server with `gpus` GPUs on one NVSwitch (the switch chips of a node taken together), and
-// NICs reached over PCIe. A fabric has exactly the nodes that `gpus` needs (whole ones, or one filled in part), the
+// All share NodeSpec: a server with `gpus` GPUs joined as its shape says, and NICs reached over PCIe. docs/fabrics.md
+// draws them. A fabric has exactly the nodes that `gpus` needs (whole ones, or one filled in part), the
 // leaves and pods that hold them, and above those the switches of the whole design, with bandwidths as if every leaf
 // and pod were full: oversubscription and path diversity do not change with a partial fill. The number of uplinks is
 // rounded up; each then has the bandwidth that makes the oversubscription exactly what was asked. Numbers that make no
@@ -10,12 +10,26 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "topology/fabric.h"
 
 namespace foretrain {
+
+/// How the GPUs of a server reach each other.
+enum class NodeShape : std::uint8_t {
+  nvswitch,   ///< all on one NVSwitch, the switch chips taken together: HGX A100, H100, B200, NVL72
+  full_mesh,  ///< every pair by a link of its own: MI300X (AMD CDNA 3 white paper), 4x A100 of Perlmutter
+  cube_mesh,  ///< eight GPUs in the hybrid cube mesh of the DGX-1 (NVIDIA WP-08437)
+  pcie,       ///< no link but PCIe
+};
+inline constexpr NodeShape all_node_shapes[] = {NodeShape::nvswitch, NodeShape::full_mesh, NodeShape::cube_mesh,
+                                                NodeShape::pcie};
+[[nodiscard]] std::string_view to_text(NodeShape shape);
 
 /// A server. HGX H100: 8 GPUs, 450 GB/s NVLink each way a GPU, 8 NICs of 400 Gb/s on PCIe Gen5 x16 (64 GB/s).
 struct NodeSpec {
@@ -27,6 +41,15 @@ struct NodeSpec {
   Duration pcie_latency = nanoseconds(500);
   Bandwidth nic = gigabits_per_second(400);
   Duration nic_latency = nanoseconds(600);  ///< NIC to its leaf: cable, NIC and port
+  NodeShape shape = NodeShape::nvswitch;
+  /// nvswitch: racks with an NVSwitch each, joined without loss by a second level (GB200 NVL576); divides gpus.
+  std::uint32_t nvlink_racks = 1;
+  // cube_mesh and pcie: the PCIe tree. Each socket has a host bridge; GPUs divide over the sockets in order, and so
+  // many neighbours share a PCIe switch with their NICs. 0 = on the bridge itself.
+  std::uint32_t sockets = 2;
+  std::uint32_t gpus_per_switch = 2;
+  Bandwidth cpu_link = gigabytes_per_second(20.8);  ///< between two sockets, one way: a UPI of 10.4 GT/s, 2 B each
+  Duration cpu_latency = nanoseconds(500);          ///< order of magnitude
 };
 
 /// Cables between switches.
@@ -75,15 +98,116 @@ struct MetaClosSpec {
 };
 [[nodiscard]] Fabric build_meta_clos(const MetaClosSpec& spec);
 
-/// 2D or 3D torus of accelerators with wraparound: one router a GPU, the GPU's own links into it.
+/// Torus of accelerators of 1 to 6 dimensions: one router a GPU, the GPU's own links into it.
 struct TorusSpec {
   std::vector<std::uint32_t> shape;           ///< extent by dimension, x fastest
   Bandwidth link = gigabytes_per_second(50);  ///< one direction of one cable to one neighbour
   Duration latency = nanoseconds(500);
   bool wraparound = true;
+  /// With wraparound: close the lines only where every extent is a multiple of this. TPU v4 and v5p: 4, since optical
+  /// switches close whole cubes of 4x4x4; smaller slices are meshes.
+  std::uint32_t cube = 1;
 };
+/// Whether the lines of this shape are closed.
+[[nodiscard]] bool wraps(const TorusSpec& spec);
 /// Source: TPU v4 (Jouppi 2023, arXiv 2304.01433): 3D torus of chips. A dimension of 2 gets one cable, not two.
 [[nodiscard]] Fabric build_torus(const TorusSpec& spec);
+
+/// A switch a rail and nothing above: GPUs of unequal position meet over NVLink. Source: Wang et al., "Rail-only: A
+/// Low-Cost High-Performance Network for Training LLMs with Trillion Parameters" (arXiv 2307.12169).
+struct RailOnlySpec {
+  NodeSpec node;
+  std::uint32_t gpus = 0;
+  std::uint32_t radix = 64;  ///< ports of a rail's switch: the most nodes
+};
+[[nodiscard]] Fabric build_rail_only(const RailOnlySpec& spec);
+[[nodiscard]] std::uint64_t rail_only_capacity(const RailOnlySpec& spec);
+
+/// Two tiers, all NICs of a node on one leaf, every leaf on every spine, in given numbers. Source: Alizadeh, Edsall,
+/// "On the Data Path Performance of Leaf-Spine Datacenter Fabrics", HOTI 2013.
+struct LeafSpineSpec {
+  NodeSpec node;
+  SwitchSpec cable;
+  std::uint32_t gpus = 0;
+  std::uint32_t leaves = 32;           ///< at most; those that hold servers are built
+  std::uint32_t leaf_ports = 32;       ///< NICs a leaf
+  std::uint32_t spines = 32;           ///< all built
+  std::uint32_t cables_per_spine = 1;  ///< from each leaf
+  std::optional<Bandwidth> uplink;     ///< of one cable, one direction; that of a NIC by default
+};
+[[nodiscard]] Fabric build_leaf_spine(const LeafSpineSpec& spec);
+[[nodiscard]] std::uint64_t leaf_spine_capacity(const LeafSpineSpec& spec);
+
+/// Groups of routers, all to all inside a group and all to all between groups. Source: Kim, Dally, Scott, Abts,
+/// "Technology-Driven, Highly-Scalable Dragonfly Topology", ISCA 2008; their balance is a = 2 h = 2 p.
+struct DragonflySpec {
+  NodeSpec node;
+  SwitchSpec cable;  ///< inside a group
+  std::uint32_t gpus = 0;
+  std::uint32_t routers = 8;                   ///< a of the paper: routers a group
+  std::uint32_t hosts = 4;                     ///< p: NICs a router
+  std::uint32_t global_links = 4;              ///< h: a router
+  std::uint32_t groups = 0;                    ///< all built; 0 = the most, a h + 1
+  std::optional<Bandwidth> local;              ///< of a cable inside a group, one direction; a NIC's by default
+  std::optional<Bandwidth> global;             ///< of a cable between groups
+  Duration global_latency = nanoseconds(900);  ///< of a hop between groups: optical cables, order of magnitude
+};
+[[nodiscard]] Fabric build_dragonfly(const DragonflySpec& spec);
+[[nodiscard]] std::uint64_t dragonfly_capacity(const DragonflySpec& spec);
+
+/// Groups that are leaf-spine inside, joined all to all by their spines. Source: Shpiner et al., "Dragonfly+: Low Cost
+/// Topology for Scaling Datacenters", HiPINEB 2017.
+struct DragonflyPlusSpec {
+  NodeSpec node;
+  SwitchSpec cable;  ///< inside a group
+  std::uint32_t gpus = 0;
+  std::uint32_t leaves = 8;                    ///< a group
+  std::uint32_t spines = 8;                    ///< a group
+  std::uint32_t hosts = 8;                     ///< NICs a leaf
+  std::uint32_t global_links = 8;              ///< a spine
+  std::uint32_t groups = 0;                    ///< all built; 0 = the most, spines * global_links + 1
+  std::optional<Bandwidth> local;              ///< of a cable leaf to spine, one direction; a NIC's by default
+  std::optional<Bandwidth> global;             ///< of a cable between groups
+  Duration global_latency = nanoseconds(900);  ///< as for the dragonfly
+};
+[[nodiscard]] Fabric build_dragonfly_plus(const DragonflyPlusSpec& spec);
+[[nodiscard]] std::uint64_t dragonfly_plus_capacity(const DragonflyPlusSpec& spec);
+
+/// Accelerators at the leaves of a tree of switches, each a node of its own. Source: NVIDIA H100 white paper
+/// (WP-10792), NVLink Switch System: 8 GPUs of 450 GB/s, 32 such groups of 1,800 GB/s (a taper of 2:1).
+struct PodTreeSpec {
+  struct Level {
+    std::uint32_t fan_out = 1;  ///< children of a switch of this level
+    Bandwidth bandwidth;        ///< of one child, one direction
+    Duration latency;
+  };
+  std::vector<Level> levels;  ///< from the accelerators up
+  std::uint32_t gpus = 0;
+};
+[[nodiscard]] Fabric build_pod_tree(const PodTreeSpec& spec);
+[[nodiscard]] std::uint64_t pod_tree_capacity(const PodTreeSpec& spec);
+
+/// Long links between data centres. Each site gets a border switch above its topmost switches, and every two borders
+/// are joined. Source: Gemini report (arXiv 2312.11805), section 3: one training job over several data centres joined
+/// by the inter-cluster network; bandwidths and latencies are yours, 5 us a km of fibre.
+struct SiteLinks {
+  Bandwidth bandwidth = gigabits_per_second(1600);  ///< between two sites, one direction
+  Duration latency = microseconds(500);             ///< one way: 100 km
+};
+/// The sites in order, so GPUs are numbered site by site; every switch is put in the group of its site's number.
+/// A site without switches outside its servers has no place for a border: std::invalid_argument.
+[[nodiscard]] Fabric join_sites(std::span<const Fabric> sites, const SiteLinks& links);
+
+/// Equal sites, filled one after the other; those that hold servers are built.
+struct SitesSpec {
+  std::variant<RailSpec, FatTreeSpec, MetaClosSpec, LeafSpineSpec> site;
+  std::uint32_t gpus = 0;
+  std::uint32_t sites = 2;
+  std::uint32_t gpus_per_site = 1024;  ///< whole nodes
+  SiteLinks links;
+};
+[[nodiscard]] Fabric build_sites(const SitesSpec& spec);
+[[nodiscard]] const NodeSpec& node_of(const SitesSpec& spec);
 
 /// Any graph, vertex by vertex: written inline in YAML, or read from a file of somebody's own cluster.
 struct GraphSpec {

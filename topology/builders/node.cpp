@@ -16,21 +16,6 @@ void check_oversubscription(double ratio) {
   }
 }
 
-/// The GPUs that NIC `nic` serves are neighbours: GPU g uses NIC g * nics / gpus, or all of that block.
-struct Block {
-  std::uint32_t first;
-  std::uint32_t last;  ///< one past
-};
-
-Block nics_for(const NodeSpec& spec, std::uint32_t gpu) {
-  if (spec.nics >= spec.gpus) {
-    const std::uint32_t each = spec.nics / spec.gpus;
-    return {gpu * each, (gpu + 1) * each};
-  }
-  const std::uint32_t nic = gpu / (spec.gpus / spec.nics);
-  return {nic, nic + 1};
-}
-
 }  // namespace
 
 void check_node(const NodeSpec& spec) {
@@ -43,6 +28,7 @@ void check_node(const NodeSpec& spec) {
                     "of it",
                     spec.nics, spec.gpus));
   }
+  check_shape(spec);
 }
 
 std::vector<std::uint32_t> fill_nodes(const NodeSpec& spec, std::uint32_t gpus) {
@@ -62,28 +48,6 @@ std::vector<std::uint32_t> fill_nodes(const NodeSpec& spec, std::uint32_t gpus) 
         "the fabric has {} GPUs in nodes of {}; allowed: a multiple of {}, or fewer", gpus, spec.gpus, spec.gpus));
   }
   return std::vector<std::uint32_t>(gpus / spec.gpus, spec.gpus);
-}
-
-std::vector<VertexId> add_node(FabricBuilder& fabric, const NodeSpec& spec, std::uint32_t gpus) {
-  const TierId nvlink = fabric.tier("nvlink");
-  const TierId pcie = fabric.tier("pcie");
-  const NodeId node = fabric.node();
-  const VertexId nvswitch = fabric.add(VertexKind::nvswitch, node);
-  const VertexId host = fabric.add(VertexKind::host, node);
-  std::vector<VertexId> nics(nics_for(spec, gpus - 1).last);
-  for (VertexId& nic : nics) {
-    nic = fabric.add(VertexKind::nic, node);
-    fabric.connect(host, nic, spec.pcie, spec.pcie_latency, pcie);
-  }
-  for (std::uint32_t g = 0; g < gpus; ++g) {
-    const VertexId gpu = fabric.add(VertexKind::gpu, node);
-    fabric.connect(gpu, nvswitch, spec.nvlink, spec.nvlink_latency, nvlink);
-    const Block block = nics_for(spec, g);
-    for (std::uint32_t n = block.first; n < block.last; ++n) {
-      fabric.connect(gpu, nics[n], spec.pcie, spec.pcie_latency, pcie);
-    }
-  }
-  return nics;
 }
 
 ClosTiers declare_tiers(FabricBuilder& fabric) {

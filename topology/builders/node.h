@@ -1,4 +1,4 @@
-// The server that every Clos builder places: GPUs on one NVSwitch, NICs on PCIe, a host.
+// The server that every builder with NICs places: GPUs in one of the shapes, NICs on PCIe, hosts.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,9 @@ namespace foretrain {
 
 /// Throws std::invalid_argument when the numbers of a server make no sense.
 void check_node(const NodeSpec& spec);
+
+/// The part of that which is about `shape`.
+void check_shape(const NodeSpec& spec);
 
 /// GPUs in each node of a fabric of `gpus`: whole nodes, or one node filled in part. Throws std::invalid_argument
 /// when `gpus` is neither.

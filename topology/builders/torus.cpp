@@ -2,6 +2,9 @@
 // bases, x first. A dimension of extent n has n cables a line with wraparound (n - 1 without); extent 2 has one cable,
 // since the way round would double the one that is there, and extent 1 none.
 //
+// TPU slices close their lines only when they are made of whole cubes of 4x4x4, whose faces end at optical switches
+// (Jouppi 2023, section 2; Google Cloud TPU v4 documentation: "each dimension is a multiple of 4").
+//
 // Source: Jouppi et al., "TPU v4: An Optically Reconfigurable Supercomputer", ISCA 2023 (arXiv 2304.01433): 3D torus,
 // six links a chip, 50 GB/s each way each.
 
@@ -19,6 +22,9 @@ std::uint32_t check(const TorusSpec& spec) {
   constexpr std::uint64_t most = 1U << 22;
   if (spec.shape.empty() || spec.shape.size() > 6) {
     throw std::invalid_argument(fmt::format("a torus has {} dimensions; allowed: 1 to 6", spec.shape.size()));
+  }
+  if (spec.cube == 0) {
+    throw std::invalid_argument("a torus closes in cubes of 0; allowed: 1 or more");
   }
   std::uint64_t total = 1;
   for (const std::uint32_t extent : spec.shape) {
@@ -42,8 +48,14 @@ std::uint32_t cables_of(std::uint32_t at, std::uint32_t extent, bool wraparound)
 
 }  // namespace
 
+bool wraps(const TorusSpec& spec) {
+  return spec.wraparound && std::all_of(spec.shape.begin(), spec.shape.end(),
+                                        [&](std::uint32_t extent) { return extent % spec.cube == 0; });
+}
+
 Fabric build_torus(const TorusSpec& spec) {
   const std::uint32_t total = check(spec);
+  const bool wraparound = wraps(spec);
   FabricBuilder fabric;
   const TierId chip = fabric.tier("gpu-router");
   const TierId tier = fabric.tier("torus");
@@ -54,7 +66,7 @@ Fabric build_torus(const TorusSpec& spec) {
     std::uint32_t cables = 0;
     std::uint32_t stride = 1;
     for (const std::uint32_t extent : spec.shape) {
-      cables += cables_of(i / stride % extent, extent, spec.wraparound);
+      cables += cables_of(i / stride % extent, extent, wraparound);
       stride *= extent;
     }
     // The router is on the chip: as fast as all its cables together, and no hop that takes time.
@@ -66,7 +78,7 @@ Fabric build_torus(const TorusSpec& spec) {
       const std::uint32_t at = i / stride % extent;
       if (at + 1 < extent) {
         fabric.connect(routers[i], routers[i + stride], spec.link, spec.latency, tier);
-      } else if (spec.wraparound && extent > 2) {
+      } else if (wraparound && extent > 2) {
         fabric.connect(routers[i], routers[i - stride * (extent - 1)], spec.link, spec.latency, tier);
       }
       stride *= extent;
