@@ -8,119 +8,6 @@
 namespace foretrain {
 namespace {
 
-enum class FabricKind : std::uint8_t { rail_optimised, fat_tree, meta_clos, torus };
-
-Words<FabricKind> fabric_words() {
-  return {{"rail_optimised", FabricKind::rail_optimised},
-          {"fat_tree", FabricKind::fat_tree},
-          {"meta_clos", FabricKind::meta_clos},
-          {"torus", FabricKind::torus}};
-}
-
-constexpr NumberRange oversubscription_range{1, 64};
-
-std::uint32_t count(MapReader& reader, std::string_view key, IntegerRange range, std::uint32_t fallback) {
-  return static_cast<std::uint32_t>(reader.integer(key, range, fallback));
-}
-
-NodeSpec read_node(const YamlNode& map, const std::string& path, Problems& problems) {
-  MapReader reader(map, path, problems);
-  NodeSpec node;
-  node.gpus = count(reader, "gpus", {1, 256}, node.gpus);
-  node.nics = count(reader, "nics", {1, 256}, node.gpus);
-  node.nvlink = reader.bandwidth("nvlink", node.nvlink);
-  node.nvlink_latency = reader.duration("nvlink_latency", node.nvlink_latency);
-  node.pcie = reader.bandwidth("pcie", node.pcie);
-  node.pcie_latency = reader.duration("pcie_latency", node.pcie_latency);
-  node.nic = reader.bandwidth("nic", node.nic);
-  node.nic_latency = reader.duration("nic_latency", node.nic_latency);
-  if (node.gpus % node.nics != 0 && node.nics % node.gpus != 0) {
-    reader.refuse("nics", fmt::format("{} NICs for {} GPUs; allowed: a divisor or a multiple of {}", node.nics,
-                                      node.gpus, node.gpus));
-  }
-  reader.finish();
-  return node;
-}
-
-RailSpec read_rail(MapReader& reader) {
-  RailSpec spec;
-  spec.cable.latency = reader.duration("cable_latency", spec.cable.latency);
-  spec.nodes_per_group = count(reader, "nodes_per_group", {1, 1024}, spec.nodes_per_group);
-  spec.oversubscription = reader.number("oversubscription", oversubscription_range, spec.oversubscription);
-  return spec;
-}
-
-FatTreeSpec read_fat_tree(MapReader& reader) {
-  FatTreeSpec spec;
-  spec.cable.latency = reader.duration("cable_latency", spec.cable.latency);
-  spec.tiers = count(reader, "tiers", {2, 3}, spec.tiers);
-  spec.radix = count(reader, "radix", {4, 128}, spec.radix);  // the whole design is built: 128 ports make 524,288 hosts
-  if (spec.radix % 2 != 0) reader.refuse("radix", fmt::format("{} ports; allowed: an even number", spec.radix));
-  spec.leaf_oversubscription = reader.number("leaf_oversubscription", oversubscription_range, 1);
-  spec.spine_oversubscription = reader.number("spine_oversubscription", oversubscription_range, 1);
-  return spec;
-}
-
-MetaClosSpec read_meta_clos(MapReader& reader) {
-  MetaClosSpec spec;
-  spec.cable.latency = reader.duration("cable_latency", spec.cable.latency);
-  spec.gpus_per_rack = count(reader, "gpus_per_rack", {1, 256}, spec.gpus_per_rack);
-  spec.racks_per_pod = count(reader, "racks_per_pod", {1, 1024}, spec.racks_per_pod);
-  spec.pods = count(reader, "pods", {1, 64}, spec.pods);
-  spec.cluster_switches = count(reader, "cluster_switches", {1, 256}, spec.cluster_switches);
-  spec.aggregation_switches = count(reader, "aggregation_switches", {1, 256}, spec.aggregation_switches);
-  spec.aggregation_oversubscription =
-      reader.number("aggregation_oversubscription", oversubscription_range, spec.aggregation_oversubscription);
-  return spec;
-}
-
-TorusSpec read_torus(MapReader& reader) {
-  TorusSpec spec;
-  for (const std::int64_t extent : reader.integers("shape", {1, 1024})) {
-    spec.shape.push_back(static_cast<std::uint32_t>(extent));
-  }
-  std::int64_t product = 1;
-  for (const std::uint32_t extent : spec.shape) product = std::min(product * extent, gpus_most + 1);
-  if (reader.given("shape") && (spec.shape.size() < 2 || spec.shape.size() > 3)) {
-    reader.refuse("shape", fmt::format("{} dimensions; allowed: 2 or 3", spec.shape.size()));
-  } else if (product > gpus_most) {
-    reader.refuse("shape", fmt::format("more than {} GPUs; allowed: up to that many", gpus_most));
-  }
-  spec.link = reader.bandwidth("link", spec.link);
-  spec.latency = reader.duration("latency", spec.latency);
-  spec.wraparound = reader.boolean("wraparound", spec.wraparound);
-  return spec;
-}
-
-FabricSpec read_fabric(const YamlNode& map, const std::string& path, Problems& problems) {
-  MapReader reader(map, path, problems);
-  const FabricKind kind = reader.choice<FabricKind>("kind", fabric_words());
-  // With an unknown kind the other keys have no meaning: say only that.
-  if (!reader.given("kind") || problems.bad(dotted(path, "kind"))) {
-    if (!reader.given("kind") && !problems.bad(path)) {
-      reader.refuse("kind", "missing key 'kind'; needed: one of rail_optimised, fat_tree, meta_clos, torus");
-    }
-    return RailSpec{};
-  }
-  FabricSpec fabric;
-  switch (kind) {
-    case FabricKind::rail_optimised:
-      fabric = read_rail(reader);
-      break;
-    case FabricKind::fat_tree:
-      fabric = read_fat_tree(reader);
-      break;
-    case FabricKind::meta_clos:
-      fabric = read_meta_clos(reader);
-      break;
-    case FabricKind::torus:
-      fabric = read_torus(reader);
-      break;
-  }
-  reader.finish();
-  return fabric;
-}
-
 NodeTransport read_node_transport(const YamlNode& map, const std::string& path, Problems& problems) {
   MapReader reader(map, path, problems);
   NodeTransport node;
@@ -199,9 +86,16 @@ struct NodeVisitor {
   void operator()(Spec& spec) const {
     if constexpr (requires { spec.node; }) spec.node = node;
   }
+  void operator()(SitesSpec& spec) const { std::visit(*this, spec.site); }
 };
 
-bool node_size_bad(const MapReader& reader) { return reader.any_bad("node.gpus") || reader.any_bad("node.nics"); }
+/// What the GPUs of a node reach each other over, one direction.
+Bandwidth line_of(const NodeSpec& node) { return node.shape == NodeShape::pcie ? node.pcie : node.nvlink; }
+
+bool node_size_bad(const MapReader& reader) {
+  return reader.any_bad("node.gpus") || reader.any_bad("node.nics") || reader.any_bad("node.shape") ||
+         reader.any_bad("node.nvlink_racks");
+}
 
 /// The most GPUs that the shape carries, or what makes the shape impossible.
 std::int64_t capacity(MapReader& reader, const FabricSpec& fabric) {
@@ -301,11 +195,11 @@ ClusterSection read_cluster(const YamlNode& map, const std::string& path, bool w
   if (fabric != nullptr) cluster.fabric = read_fabric(*fabric, dotted(path, "fabric"), reading.problems);
   const YamlNode* transport = reader.child("transport", "a map with the keys node, network");
   if (transport != nullptr) cluster.transport = read_transport(*transport, dotted(path, "transport"), reading);
-  if (!std::holds_alternative<TorusSpec>(cluster.fabric)) {
+  if (has_nodes(cluster.fabric)) {
     const YamlNode* node = reader.child("node");
     const NodeSpec spec = node == nullptr ? NodeSpec{} : read_node(*node, dotted(path, "node"), reading.problems);
     std::visit(NodeVisitor{spec}, cluster.fabric);
-    fit_to_nvlink(cluster.transport.node, spec.nvlink);
+    fit_to_nvlink(cluster.transport.node, line_of(spec));
   }
   cluster.jitter = reader.number("jitter", {0, 0.1}, cluster.jitter);
   cluster.max_gpus = most_gpus(reader, cluster.fabric);

@@ -90,9 +90,12 @@ Plan read_plan(const YamlNode& map, std::int64_t gpus, Problems& problems) {
 Network read_network(const YamlNode& map, const Cluster& cluster, Problems& problems) {
   MapReader reader(map, "network", problems);
   Network network;
+  // The only way that joins all pairs (rails), and the one that tori use.
   const bool torus = std::holds_alternative<TorusSpec>(cluster.fabric);
-  network.routing = reader.choice<Routing>("routing", words_of<Routing>(all_routings),
-                                           torus ? Routing::dimension_order : Routing::spread);
+  const bool rails = std::holds_alternative<RailOnlySpec>(cluster.fabric);
+  const Routing usual = rails ? Routing::rail : Routing::spread;
+  network.routing =
+      reader.choice<Routing>("routing", words_of<Routing>(all_routings), torus ? Routing::dimension_order : usual);
   network.fidelity = reader.choice<Fidelity>("fidelity", words_of<Fidelity>(all_fidelities), Fidelity::fluid);
   network.seed = static_cast<std::uint64_t>(reader.integer("seed", {0, 999'999'999'999'999'999}, 1));
   reader.finish();

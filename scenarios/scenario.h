@@ -20,7 +20,8 @@
 namespace foretrain {
 
 /// The shape of a cluster's network; its `gpus` is filled in by the scenario.
-using FabricSpec = std::variant<RailSpec, FatTreeSpec, MetaClosSpec, TorusSpec>;
+using FabricSpec = std::variant<RailSpec, FatTreeSpec, MetaClosSpec, TorusSpec, RailOnlySpec, LeafSpineSpec,
+                                DragonflySpec, DragonflyPlusSpec, PodTreeSpec, SitesSpec, GraphSpec>;
 
 struct Cluster {
   std::string name;

@@ -21,6 +21,8 @@ struct Reading {
 
 /// A resolved model (Catalogue::resolve).
 [[nodiscard]] Model read_model(const YamlNode& map, const Reading& reading);
+[[nodiscard]] FabricSpec read_fabric(const YamlNode& map, const std::string& path, Problems& problems);
+[[nodiscard]] NodeSpec read_node(const YamlNode& map, const std::string& path, Problems& problems);
 [[nodiscard]] Gpu read_gpu(const YamlNode& map, const std::string& path, Problems& problems);
 
 struct ClusterSection {
@@ -34,7 +36,13 @@ struct ClusterSection {
 [[nodiscard]] Plan read_plan(const YamlNode& map, std::int64_t gpus, Problems& problems);
 [[nodiscard]] Network read_network(const YamlNode& map, const Cluster& cluster, Problems& problems);
 
-/// GPUs of one server; 1 where GPUs hang on the network themselves.
+/// Whether the shape is made of servers, which the section `node` describes.
+[[nodiscard]] bool has_nodes(const FabricSpec& fabric);
+/// A YAML word as it is when nothing in it could be misread, else in double quotes.
+[[nodiscard]] std::string word(const std::string& text);
+/// The canonical text of the sections `node` and `fabric`.
+[[nodiscard]] std::string write_fabric(const FabricSpec& fabric);
+/// GPUs of one server; 1 where GPUs hang on the network themselves, or servers differ.
 [[nodiscard]] std::int64_t gpus_per_node(const FabricSpec& fabric);
 /// Most GPUs that the shape of a fabric can carry; none where it grows without end (rail-optimised groups).
 [[nodiscard]] std::optional<std::int64_t> shape_capacity(const FabricSpec& fabric);

@@ -2,28 +2,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cctype>
-
 #include "scenarios/sections.h"
 
 namespace foretrain {
 namespace {
-
-/// A YAML word as it is when nothing in it could be misread, else in double quotes.
-std::string word(const std::string& text) {
-  bool plain = !text.empty() && std::isalpha(static_cast<unsigned char>(text.front())) != 0;
-  for (const char c : text)
-    plain = plain && (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == '.');
-  const bool reserved = text == "null" || text == "Null" || text == "NULL" || text == "true" || text == "false";
-  if (plain && !reserved) return text;
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') out += '\\';
-    out += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
-  }
-  return out + "\"";
-}
 
 template <class E>
 std::string list(const E& values) {
@@ -53,42 +35,6 @@ std::string write_gpu(const Gpu& g) {
       word(g.name), to_text(g.peak), to_text(g.matmul), fp8, to_text(g.flash_attention), to_text(g.memory),
       to_text(g.memory_achieved), to_text(g.memory_size), to_text(g.memory_usable), g.multiprocessors);
 }
-
-std::string write_node(const NodeSpec& n) {
-  return fmt::format(
-      "  node:\n    gpus: {}\n    nics: {}\n    nvlink: {}\n    nvlink_latency: {}\n    pcie: {}\n"
-      "    pcie_latency: {}\n    nic: {}\n    nic_latency: {}\n",
-      n.gpus, n.nics, to_text(n.nvlink), to_text(n.nvlink_latency), to_text(n.pcie), to_text(n.pcie_latency),
-      to_text(n.nic), to_text(n.nic_latency));
-}
-
-struct WriteFabric {
-  std::string operator()(const RailSpec& s) const {
-    return fmt::format(
-        "{}  fabric:\n    kind: rail_optimised\n    cable_latency: {}\n    nodes_per_group: {}\n"
-        "    oversubscription: {}\n",
-        write_node(s.node), to_text(s.cable.latency), s.nodes_per_group, s.oversubscription);
-  }
-  std::string operator()(const FatTreeSpec& s) const {
-    return fmt::format(
-        "{}  fabric:\n    kind: fat_tree\n    cable_latency: {}\n    tiers: {}\n    radix: {}\n"
-        "    leaf_oversubscription: {}\n    spine_oversubscription: {}\n",
-        write_node(s.node), to_text(s.cable.latency), s.tiers, s.radix, s.leaf_oversubscription,
-        s.spine_oversubscription);
-  }
-  std::string operator()(const MetaClosSpec& s) const {
-    return fmt::format(
-        "{}  fabric:\n    kind: meta_clos\n    cable_latency: {}\n    gpus_per_rack: {}\n    racks_per_pod: {}\n"
-        "    pods: {}\n    cluster_switches: {}\n    aggregation_switches: {}\n    aggregation_oversubscription: {}\n",
-        write_node(s.node), to_text(s.cable.latency), s.gpus_per_rack, s.racks_per_pod, s.pods, s.cluster_switches,
-        s.aggregation_switches, s.aggregation_oversubscription);
-  }
-  std::string operator()(const TorusSpec& s) const {
-    return fmt::format(
-        "  fabric:\n    kind: torus\n    shape: [{}]\n    link: {}\n    latency: {}\n    wraparound: {}\n",
-        fmt::join(s.shape, ", "), to_text(s.link), to_text(s.latency), s.wraparound);
-  }
-};
 
 std::string write_transport(const Transport& t) {
   const NodeTransport& n = t.node;
@@ -131,7 +77,7 @@ std::string write_plan(const Plan& p) {
 std::string to_yaml(const Scenario& s) {
   return fmt::format("name: {}\n", word(s.name)) + write_model(s.model) +
          fmt::format("cluster:\n  name: {}\n  gpus: {}\n", word(s.cluster.name), s.gpus) + write_gpu(s.cluster.gpu) +
-         std::visit(WriteFabric{}, s.cluster.fabric) + write_transport(s.cluster.transport) +
+         write_fabric(s.cluster.fabric) + write_transport(s.cluster.transport) +
          fmt::format("  jitter: {}\n  max_gpus: {}\n", s.cluster.jitter, s.cluster.max_gpus) +
          write_training(s.training) + write_plan(s.plan) +
          fmt::format("network: {{routing: {}, fidelity: {}, seed: {}}}\n", to_text(s.network.routing),

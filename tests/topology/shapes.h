@@ -139,4 +139,19 @@ inline std::vector<VertexId> vertices_of(const Fabric& fabric, VertexKind kind) 
   return found;
 }
 
+/// Whether every vertex can be reached from the first.
+inline bool joined(const Fabric& fabric) {
+  std::vector<bool> met(fabric.vertex_count(), false);
+  std::vector<VertexId> queue{VertexId{0}};
+  met[0] = true;
+  for (std::size_t head = 0; head < queue.size(); ++head) {
+    for (LinkId l = fabric.out_links(queue[head]).first; l < fabric.out_links(queue[head]).last; ++l.value) {
+      const VertexId to = fabric.link(l).to;
+      if (!met[to.index()]) queue.push_back(to);
+      met[to.index()] = true;
+    }
+  }
+  return queue.size() == fabric.vertex_count();
+}
+
 }  // namespace foretrain

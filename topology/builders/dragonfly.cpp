@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "topology/builders/groups.h"
@@ -14,7 +15,8 @@ namespace foretrain {
 namespace {
 
 GlobalPorts ports_of(const DragonflySpec& spec) {
-  return {.switches = spec.routers, .links = spec.global_links, .groups = spec.groups};
+  const std::uint64_t local = std::uint64_t{spec.routers} * (std::max(spec.routers, 1U) - 1) / 2;
+  return {.switches = spec.routers, .links = spec.global_links, .groups = spec.groups, .local_cables = local};
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace foretrain {
 namespace {
 
 GlobalPorts ports_of(const DragonflyPlusSpec& spec) {
-  return {.switches = spec.spines, .links = spec.global_links, .groups = spec.groups};
+  const std::uint64_t local = std::uint64_t{spec.leaves} * spec.spines;
+  return {.switches = spec.spines, .links = spec.global_links, .groups = spec.groups, .local_cables = local};
 }
 
 }  // namespace

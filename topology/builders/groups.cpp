@@ -5,6 +5,9 @@
 #include <stdexcept>
 
 namespace foretrain {
+namespace {
+constexpr std::uint64_t cables_most = 1U << 24;
+}  // namespace
 
 std::uint32_t group_count(const GlobalPorts& ports) {
   constexpr std::uint32_t most = 4096;
@@ -14,11 +17,15 @@ std::uint32_t group_count(const GlobalPorts& ports) {
   }
   const std::uint32_t reach = ports.switches * ports.links + 1;
   const std::uint32_t groups = ports.groups == 0 ? reach : ports.groups;
-  constexpr std::uint64_t switches_most = 1U << 18;
-  if (groups > reach || std::uint64_t{groups} * ports.switches > switches_most) {
+  const std::uint64_t in_all = std::uint64_t{groups} * ports.switches * ports.links;
+  if (groups > reach || in_all > cables_most) {
     throw std::invalid_argument(
-        fmt::format("{} groups of {} switches with {} global links each; allowed: {} groups and {} switches in all",
-                    groups, ports.switches, ports.links, reach, switches_most));
+        fmt::format("{} groups of {} switches with {} global links each; allowed: {} groups and {} links in all",
+                    groups, ports.switches, ports.links, reach, cables_most));
+  }
+  if (std::uint64_t{groups} * ports.local_cables > cables_most) {
+    throw std::invalid_argument(fmt::format("{} groups of {} cables inside; allowed: {} cables in all", groups,
+                                            ports.local_cables, cables_most));
   }
   return groups;
 }

@@ -13,7 +13,8 @@ namespace foretrain {
 struct GlobalPorts {
   std::uint32_t switches = 1;
   std::uint32_t links = 1;
-  std::uint32_t groups = 0;  ///< as asked; 0 = as many as there are ports, and one more
+  std::uint32_t groups = 0;        ///< as asked; 0 = as many as there are ports, and one more
+  std::uint64_t local_cables = 0;  ///< inside a group; for the limit on the size
 };
 
 /// Groups to build. Throws std::invalid_argument when the ports do not reach all of them.

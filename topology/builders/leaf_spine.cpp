@@ -25,6 +25,11 @@ std::uint32_t nodes_per_leaf(const LeafSpineSpec& spec) {
         fmt::format("{} leaves, {} spines, {} cables between; allowed: 1 to 65536, 1 to 4096, 1 to 4096", spec.leaves,
                     spec.spines, spec.cables_per_spine));
   }
+  constexpr std::uint64_t cables_most = 1U << 24;
+  if (std::uint64_t{spec.leaves} * spec.spines * spec.cables_per_spine > cables_most) {
+    throw std::invalid_argument(fmt::format("{} leaves with {} cables to each of {} spines; allowed: {} in all",
+                                            spec.leaves, spec.cables_per_spine, spec.spines, cables_most));
+  }
   return nodes;
 }
 
