@@ -390,10 +390,9 @@ NodeSpec read_node(const YamlNode& map, const std::string& path, Problems& probl
   node.gpus = count(reader, "gpus", {1, 1024}, node.gpus);
   node.nics = count(reader, "nics", {1, 1024}, node.gpus);
   node.shape = reader.choice<NodeShape>("shape", words_of<NodeShape>(all_node_shapes), node.shape);
+  // Given to the shape pcie, these two are ignored: so a server can be asked what it would do without its NVLink.
   node.nvlink = reader.bandwidth("nvlink", node.nvlink);
   node.nvlink_latency = reader.duration("nvlink_latency", node.nvlink_latency);
-  only_for(reader, "nvlink", node.shape != NodeShape::pcie, node);
-  only_for(reader, "nvlink_latency", node.shape != NodeShape::pcie, node);
   node.nvlink_racks = count(reader, "nvlink_racks", {1, 64}, node.nvlink_racks);
   only_for(reader, "nvlink_racks", node.shape == NodeShape::nvswitch, node);
   read_pcie_tree(reader, node);

@@ -139,7 +139,9 @@ TEST(Canonical, EveryReadyScenarioLoadsBack) {
 
 TEST(Canonical, EveryClusterLoadsBack) {
   for (const std::string& name : Catalogue(catalogue()).names(Shelf::clusters)) {
-    const std::int64_t gpus = name == "h100-torus-4x4x4" ? 64 : 144;
+    const Cluster cluster = load_cluster(name, catalogue());
+    const bool torus = std::holds_alternative<TorusSpec>(cluster.fabric);
+    const std::int64_t gpus = torus ? cluster.max_gpus : 144;
     expect_round_trip(
         parse(good, {fmt::format("cluster={{use: {}, gpus: {}}}", name, gpus),
                      fmt::format("parallelism.dp={}", gpus / 2), fmt::format("training.global_batch={}", gpus)}));
