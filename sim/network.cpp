@@ -8,27 +8,50 @@
 
 // How rates are found without looking at most of the network.
 //
-// No flow is ever faster than alone. So a resource that could carry all its flows at their idle rates at once limits
-// none of them beyond what the idle rate says already, and can be left out of the problem. What a resource would have
-// to carry is its `demand`, kept as an integer so that starts and ends cancel exactly, in any order. A resource is
-// *contended* when demand exceeds its capacity; flows are connected by contended resources only, and a flow on none
-// has its idle rate, to the last bit. The rest is progressive filling of one connected component at a time: contended
-// resources in a heap by the level at which they are full, flows capped at their idle rates. As flows freeze, a
-// resource's level only rises, so a key in the heap is refreshed when it comes to the top.
+// 1. No flow is ever faster than alone. So a resource that could carry all its flows at their idle rates at once limits
+// none of them beyond what the idle rate says already, and can be left out of the problem. A resource is *contended*
+// when what its flows would take so, its `demand`, exceeds its capacity; flows are connected by contended resources
+// only, and a flow on none has its idle rate, to the last bit.
+//
+// 2. The rest is progressive filling: all flows' rates rise together as weight * level (the water), and stop where a
+// resource is full or an idle rate is reached. What happens below level t does not depend on flows that stop at t or
+// above, but for their being there: no resource that they use has filled by then. So
+//   - when a flow of level r ends, all that stopped below r stays: up to r its resources were not full with it, nor are
+//     they without it;
+//   - when flows start, all that stopped below w stays, where w is the least, over their resources, of the level at
+//     which the resource is full if they take it and each flow there already takes the lower of it and its own, and
+//     their own caps. Were the least new level p below w, then on its bottleneck every other flow would have at most p,
+//     and those that were there the lower of p and what they had: by the choice of w that does not fill the resource.
+//     (Flows that end at the same instant do no harm while p < r: below r the rest has the levels it had.)
+// So only levels from `floor_` = min(r, w) are solved again, and of those only what is connected to a start or an end
+// through such flows. Each contended resource keeps its flows sorted by level: what is to be solved is its tail. Flows
+// freeze in ascending order of level, so the tail comes back sorted by itself.
+//
+// 3. Capacities, and load * weight, are added up as integers. Sums are the same in any order and starts and ends cancel
+// exactly; so a difference of large sums keeps all its digits.
 
 namespace foretrain {
 
 namespace {
 
-/// A resource's capacity, in units of `share` and `demand`. 2^17 members of at most a whole each fit int64.
-constexpr std::int64_t whole = std::int64_t{1} << 46;
-constexpr std::size_t members_max = std::size_t{1} << 17;
+/// A resource's capacity, in parts. Twice that still fits int64.
+constexpr std::int64_t whole = std::int64_t{1} << 61;
+/// load * weight 1, in units of `pull`. 2^17 flows of 2^46 fit 128 bits; 2^-24 has 40 digits.
+constexpr double pull_one = 0x1p64;
+constexpr double pull_max = 0x1p46;
+/// A double's rounding in load * idle rate / capacity (2^-51 of each share), granted with room to spare: a resource
+/// that its flows fill exactly (a non-blocking trunk) is not contended.
+constexpr std::int64_t demand_slack = whole >> 37;
 /// Relative: below it a new rate counts as the old one.
 constexpr double same_rate = 1e-12;
-/// Relative: a resource used to this part of its capacity is full.
-constexpr double full_part = 1 - 1e-9;
-/// Demand below which a resource cannot be full, rounding of the shares (2^17 / 2^47 < 1e-9) included.
+/// Relative: levels this close to the floor are solved too, so that rounding cannot hide an equal one.
+constexpr double floor_margin = 1e-9;
+/// A resource used to this part of its capacity is full.
+constexpr auto full_min = static_cast<std::int64_t>(static_cast<double>(whole) * (1 - 1e-9));
+/// Demand below which it cannot be full.
 constexpr auto demand_full_min = static_cast<std::int64_t>(static_cast<double>(whole) * (1 - 2e-9));
+/// Dead entries are dropped when they are more than this and than half of a list.
+constexpr std::size_t dead_min = 16;
 
 bool positive_finite(double x) { return x > 0 && std::isfinite(x); }
 
@@ -41,6 +64,8 @@ struct LowestFirst {
 
 }  // namespace
 
+// ---- shapes -----------------------------------------------------------------------------------------------------
+
 FluidNetwork::FluidNetwork(std::vector<double> capacities) {
   resources_.resize(capacities.size());
   for (std::size_t r = 0; r < capacities.size(); ++r) {
@@ -48,38 +73,46 @@ FluidNetwork::FluidNetwork(std::vector<double> capacities) {
       throw std::invalid_argument("FluidNetwork: capacity of resource " + std::to_string(r) + " must be positive");
     }
     resources_[r].capacity = capacities[r];
+    resources_[r].units = static_cast<double>(whole) / capacities[r];
   }
 }
 
 ShapeId FluidNetwork::add_shape(std::vector<Load> loads, double rate_cap, double weight) {
   std::sort(loads.begin(), loads.end(), [](const Load& a, const Load& b) { return a.resource < b.resource; });
+  return add_sorted_shape(loads, rate_cap, weight);
+}
+
+ShapeId FluidNetwork::add_sorted_shape(std::span<const Load> loads, double rate_cap, double weight) {
+  if (!positive_finite(weight)) throw std::invalid_argument("add_shape: weight must be positive");
   double idle = rate_cap;
   for (std::size_t i = 0; i < loads.size(); ++i) {
-    if (loads[i].resource.index() >= resources_.size()) throw std::invalid_argument("add_shape: no such resource");
-    if (i > 0 && loads[i].resource == loads[i - 1].resource) throw std::invalid_argument("add_shape: resource twice");
+    const ResourceId resource = loads[i].resource;
+    if (resource.index() >= resources_.size()) throw std::invalid_argument("add_shape: no such resource");
+    if (i > 0 && resource == loads[i - 1].resource) throw std::invalid_argument("add_shape: resource twice");
+    if (i > 0 && resource < loads[i - 1].resource) throw std::invalid_argument("add_shape: loads are not sorted");
     if (!positive_finite(loads[i].load)) throw std::invalid_argument("add_shape: load must be positive");
-    idle = std::min(idle, resources_[loads[i].resource.index()].capacity / loads[i].load);
+    if (loads[i].load * weight > pull_max) throw std::invalid_argument("add_shape: load * weight is above 2^46");
+    idle = std::min(idle, resources_[resource.index()].capacity / loads[i].load);
   }
-  if (!positive_finite(weight)) throw std::invalid_argument("add_shape: weight must be positive");
   if (!positive_finite(idle)) throw std::invalid_argument("add_shape: rate must be positive and limited");
 
-  Shape shape;
-  shape.idle_rate = idle;
-  shape.weight = weight;
-  shape.loads_begin = static_cast<std::uint32_t>(loads_.size());
-  shape.loads_count = static_cast<std::uint32_t>(loads.size());
-  for (const Load& l : loads) {
-    const double part = l.load * idle / resources_[l.resource.index()].capacity;
-    const auto share = static_cast<std::int64_t>(std::llround(part * static_cast<double>(whole)));
-    loads_.push_back({.load = l.load, .share = std::min(share, whole), .resource = l.resource.value});
-  }
-  shapes_.push_back(shape);
+  shapes_.push_back({.idle_rate = idle,
+                     .weight = weight,
+                     .loads_begin = static_cast<std::uint32_t>(loads_.size()),
+                     .loads_count = static_cast<std::uint32_t>(loads.size())});
+  for (const Load& l : loads) loads_.push_back({.load = l.load, .resource = l.resource.value});
   return id_at<ShapeId>(shapes_.size() - 1);
+}
+
+void FluidNetwork::reserve(std::size_t shapes, std::size_t loads) {
+  shapes_.reserve(shapes_.size() + shapes);
+  loads_.reserve(loads_.size() + loads);
 }
 
 double FluidNetwork::idle_rate(ShapeId shape) const { return shapes_[shape.index()].idle_rate; }
 double FluidNetwork::rate(FlowId flow) const { return flows_[flow.index()].rate; }
 std::uint64_t FluidNetwork::resolves() const { return resolves_; }
+std::uint64_t FluidNetwork::rerated() const { return rerated_; }
 std::uint64_t FluidNetwork::active() const { return active_; }
 
 bool FluidNetwork::current(FlowId flow, std::uint32_t generation) const {
@@ -91,15 +124,36 @@ std::span<const FluidNetwork::ShapeLoad> FluidNetwork::loads_of(const Flow& flow
   return {loads_.data() + shape.loads_begin, shape.loads_count};
 }
 
-/// Shares are rounded by half a unit at most, so one unit a member is granted: a resource that its flows fill exactly
-/// (a non-blocking trunk) is not contended. Over capacity by 2^17 * 1.5 / 2^46 < 3e-9 at the very most.
-bool FluidNetwork::contended(const Resource& resource) {
-  return resource.demand > whole + static_cast<std::int64_t>(resource.members.size());
+/// Never more than the whole: load * idle rate / capacity may round above 1.
+FluidNetwork::Part FluidNetwork::part_of(const Resource& resource, double load, double rate) {
+  return std::min(static_cast<Part>(load * rate * resource.units + 0.5), whole);
 }
 
+FluidNetwork::Wide FluidNetwork::pull_of(double load, double weight) {
+  return std::max(static_cast<Wide>(load * weight * pull_one), Wide{1});
+}
+
+/// The water at which a resource is full, when `used` is taken by flows that do not rise any more.
+double FluidNetwork::level_of(const Resource& resource, Part used, Wide pull) {
+  return static_cast<double>(whole - used) / resource.units / (static_cast<double>(pull) / pull_one);
+}
+
+bool FluidNetwork::contended(const Resource& resource) { return resource.demand > whole + demand_slack; }
 bool FluidNetwork::maybe_full(const Resource& resource) { return resource.demand >= demand_full_min; }
 
-/// An ended flow of the same shape, whose places fit, or a new one.
+bool FluidNetwork::shared(const Flow& flow) const {
+  const auto loads = loads_of(flow);
+  return std::any_of(loads.begin(), loads.end(), [&](const ShapeLoad& l) { return contended(resources_[l.resource]); });
+}
+
+double FluidNetwork::cap_level(const Flow& flow) const {
+  const Shape& shape = shapes_[flow.shape];
+  return shape.idle_rate / shape.weight;
+}
+
+// ---- starts and ends --------------------------------------------------------------------------------------------
+
+/// An ended flow of the same shape, or a new one.
 std::uint32_t FluidNetwork::take_flow(std::uint32_t shape) {
   Shape& s = shapes_[shape];
   if (s.free_flow != none) {
@@ -109,8 +163,6 @@ std::uint32_t FluidNetwork::take_flow(std::uint32_t shape) {
   }
   Flow flow;
   flow.shape = shape;
-  flow.places_begin = static_cast<std::uint32_t>(places_.size());
-  places_.resize(places_.size() + s.loads_count);
   flows_.push_back(flow);
   return static_cast<std::uint32_t>(flows_.size() - 1);
 }
@@ -121,149 +173,238 @@ FlowId FluidNetwork::start(ShapeId shape, double amount, Time now) {
   Flow& flow = flows_[id];
   flow.remaining = amount;
   flow.rate = 0;
+  flow.level = uncapped;
   flow.updated = now;
-  std::uint32_t place = flow.places_begin;
+  const Shape& s = shapes_[shape.index()];
   for (const ShapeLoad& l : loads_of(flow)) {
     Resource& resource = resources_[l.resource];
-    if (resource.members.size() == members_max) throw std::length_error("too many flows on one resource");
-    places_[place] = static_cast<std::uint32_t>(resource.members.size());
-    resource.members.push_back({.load = l.load, .flow = id, .place = place});
-    resource.demand += l.share;
-    ++place;
+    resource.members.push_back({.flow = id, .life = flow.life});
+    resource.demand += part_of(resource, l.load, s.idle_rate);
+    resource.fresh += pull_of(l.load, s.weight);
   }
   started_.push_back(id);
   ++active_;
   return FlowId{id};
 }
 
-void FluidNetwork::leave(Resource& resource, std::uint32_t place) {
-  const std::uint32_t position = places_[place];
-  const Member last = resource.members.back();
-  resource.members[position] = last;
-  places_[last.place] = position;
-  resource.members.pop_back();
-}
-
 void FluidNetwork::finish(FlowId id, Time now) {
   Flow& flow = flows_[id.index()];
+  Shape& shape = shapes_[flow.shape];
   assert(flow.rate > 0);
   // A finish is rounded to a picosecond, and each change of the rate rounds what remains.
   assert(std::abs(flow.remaining - flow.rate * (now - flow.updated).seconds()) <=
          flow.rate * 1e-12 + 1e-9 * flow.remaining);
-  std::uint32_t place = flow.places_begin;
+  ++flow.life;
   for (const ShapeLoad& l : loads_of(flow)) {
     Resource& resource = resources_[l.resource];
-    if (contended(resource) && !resource.to_share) {
-      resource.to_share = true;
-      to_share_.push_back(l.resource);
-    }
-    leave(resource, place);
-    resource.demand -= l.share;
+    resource.used -= part_of(resource, l.load, flow.rate);
+    resource.demand -= part_of(resource, l.load, shape.idle_rate);
+    if (resource.ordered) floor_ = std::min(floor_, flow.level);
+    leave(l.resource);
     if (maybe_full(resource))
       list_for_check(l.resource);
     else if (resource.full)
       set_full(resource, false, now);
-    ++place;
   }
   ++flow.generation;
   flow.rate = 0;
-  Shape& shape = shapes_[flow.shape];
   flow.next_free = shape.free_flow;
   shape.free_flow = id.value;
   --active_;
 }
+
+/// A flow has left an entry behind. In a list by level it is of the tail that the next resolve takes.
+void FluidNetwork::leave(std::uint32_t r) {
+  Resource& resource = resources_[r];
+  if (resource.ordered) {
+    if (!resource.to_share) to_share_.push_back(r);
+    resource.to_share = true;
+    return;
+  }
+  ++resource.dead;
+  if (resource.dead > dead_min && 2 * resource.dead > resource.members.size()) drop_dead(resource);
+}
+
+void FluidNetwork::drop_dead(Resource& resource) {
+  std::erase_if(resource.members, [&](const Member& m) { return !alive(m); });
+  resource.dead = 0;
+}
+
+// ---- what is to be solved ---------------------------------------------------------------------------------------
 
 std::span<const FluidNetwork::Finish> FluidNetwork::resolve(Time now) {
   assert(now >= now_);
   now_ = now;
   ++epoch_;
   finishes_.clear();
-  for (const std::uint32_t r : to_share_) {
-    resources_[r].to_share = false;
-    for (const Member& m : resources_[r].members) settle(m.flow);
+  group_.clear();
+  group_resources_.clear();
+  tails_.clear();
+  lower_floor();
+  collect_all();
+  if (!group_.empty()) {
+    fill();
+    ++resolves_;
   }
-  for (const std::uint32_t f : started_) settle(f);
-  to_share_.clear();
+  for (const std::uint32_t f : started_)
+    for (const ShapeLoad& l : loads_of(flows_[f])) resources_[l.resource].fresh = 0;
   started_.clear();
+  floor_ = uncapped;
   check_full();
   return finishes_;
 }
 
-/// Finds the rate of a flow, and of all flows that contended resources connect it with, once a resolve.
-void FluidNetwork::settle(std::uint32_t f) {
-  Flow& flow = flows_[f];
-  if (flow.visited == epoch_) return;
-  const auto loads = loads_of(flow);
-  const bool shared =
-      std::any_of(loads.begin(), loads.end(), [&](const ShapeLoad& l) { return contended(resources_[l.resource]); });
-  if (!shared) {
-    flow.visited = epoch_;
-    set_rate(f, shapes_[flow.shape].idle_rate);
-    return;
+/// Lowers the floor from the lowest level that ended to the lowest that the new flows may have.
+void FluidNetwork::lower_floor() {
+  for (const std::uint32_t f : started_) {
+    bool shares = false;
+    for (const ShapeLoad& l : loads_of(flows_[f])) {
+      Resource& resource = resources_[l.resource];
+      if (!contended(resource)) continue;
+      shares = true;
+      if (!resource.ordered) order(resource);
+      if (resource.bounded == epoch_) continue;
+      resource.bounded = epoch_;
+      floor_ = std::min(floor_, fresh_level(l.resource));
+    }
+    if (shares) floor_ = std::min(floor_, cap_level(flows_[f]));
   }
-  collect(f);
-  fill();
-  ++resolves_;
+  floor_ *= 1 - floor_margin;
 }
 
-void FluidNetwork::collect(std::uint32_t first) {
-  group_.clear();
-  group_resources_.clear();
-  flows_[first].visited = epoch_;
-  group_.push_back(first);
-  for (std::size_t i = 0; i < group_.size(); ++i) {  // group_ grows meanwhile
-    for (const ShapeLoad& l : loads_of(flows_[group_[i]])) {
-      Resource& resource = resources_[l.resource];
-      if (resource.visited != epoch_ && contended(resource)) visit(l.resource);
-    }
+/// Sorts a resource that has become contended.
+void FluidNetwork::order(Resource& resource) {
+  drop_dead(resource);
+  resource.ordered = true;
+  const auto lower = [&](const Member& a, const Member& b) {
+    const double la = flows_[a.flow].level;
+    const double lb = flows_[b.flow].level;
+    return la != lb ? la < lb : a.flow < b.flow;
+  };
+  if (!std::is_sorted(resource.members.begin(), resource.members.end(), lower))
+    std::sort(resource.members.begin(), resource.members.end(), lower);
+}
+
+/// The level at which a resource is full if its new flows take it and each old one the lower of it and its own, or
+/// something above the floor. Taking the old ones in from the highest, the level only rises.
+double FluidNetwork::fresh_level(std::uint32_t r) const {
+  const Resource& resource = resources_[r];
+  Part used = resource.used;
+  Wide pull = resource.fresh;
+  double level = level_of(resource, used, pull);
+  for (auto m = resource.members.rbegin(); m != resource.members.rend() && level < floor_; ++m) {
+    const Flow& flow = flows_[m->flow];
+    if (!alive(*m) || flow.rate == 0) continue;
+    if (level >= flow.level) break;
+    const auto loads = loads_of(flow);
+    const auto here =
+        std::lower_bound(loads.begin(), loads.end(), r,
+                         [](const ShapeLoad& l, std::uint32_t resource_at) { return l.resource < resource_at; });
+    used -= part_of(resource, here->load, flow.rate);
+    pull += pull_of(here->load, shapes_[flow.shape].weight);
+    level = level_of(resource, used, pull);
+  }
+  return level;
+}
+
+void FluidNetwork::collect_all() {
+  for (const std::uint32_t r : to_share_) {
+    resources_[r].to_share = false;
+    if (contended(resources_[r]))
+      visit(r);
+    else
+      dissolve(r);
+  }
+  to_share_.clear();
+  for (const std::uint32_t f : started_) collect(f);
+  for (std::size_t i = 0; i < group_resources_.size(); ++i) {  // grows meanwhile
+    Resource& resource = resources_[group_resources_[i]];
+    take_tail(resource);
+    for (std::size_t t = resource.tail_begin; t < resource.tail_end; ++t) collect(tails_[t].flow);
   }
 }
 
 void FluidNetwork::visit(std::uint32_t r) {
   Resource& resource = resources_[r];
+  if (resource.visited == epoch_) return;
   resource.visited = epoch_;
-  resource.left = resource.capacity;
-  resource.open = resource.members.size();
-  sum_pull(resource);
-  group_resources_.push_back(r);
-  for (const Member& m : resource.members) {
-    if (flows_[m.flow].visited == epoch_) continue;
-    flows_[m.flow].visited = epoch_;
-    group_.push_back(m.flow);
-  }
-}
-
-void FluidNetwork::sum_pull(Resource& resource) const {
   resource.pull = 0;
-  for (const Member& m : resource.members) {
-    const Flow& flow = flows_[m.flow];
-    if (flow.frozen != epoch_) resource.pull += m.load * shapes_[flow.shape].weight;
-  }
-  resource.pull_summed = resource.pull;
+  resource.open = 0;
+  group_resources_.push_back(r);
 }
 
-/// Progressive filling of the component at hand.
+/// Moves the members from the floor up to `tails_`.
+void FluidNetwork::take_tail(Resource& resource) {
+  resource.tail_begin = tails_.size();
+  while (!resource.members.empty()) {
+    const Member last = resource.members.back();
+    if (alive(last)) {
+      if (flows_[last.flow].level < floor_) break;
+      tails_.push_back(last);
+    }
+    resource.members.pop_back();
+  }
+  resource.tail_end = tails_.size();
+}
+
+/// A resource is contended no more: its flows from the floor up may be faster, and its order ends.
+void FluidNetwork::dissolve(std::uint32_t r) {
+  Resource& resource = resources_[r];
+  drop_dead(resource);
+  resource.ordered = false;
+  for (auto m = resource.members.rbegin(); m != resource.members.rend(); ++m) {
+    const Flow& flow = flows_[m->flow];
+    if (flow.visited != epoch_ && flow.level < floor_) break;
+    collect(m->flow);
+  }
+}
+
+/// A flow that shares is to be solved, with its resources; any other has its idle rate.
+void FluidNetwork::collect(std::uint32_t f) {
+  Flow& flow = flows_[f];
+  if (flow.visited == epoch_) return;
+  flow.visited = epoch_;
+  if (!shared(flow)) {
+    run_free(f);
+    return;
+  }
+  flow.open = true;
+  group_.push_back(f);
+  const double weight = shapes_[flow.shape].weight;
+  for (const ShapeLoad& l : loads_of(flow)) {
+    Resource& resource = resources_[l.resource];
+    if (!contended(resource)) continue;
+    visit(l.resource);
+    resource.used -= part_of(resource, l.load, flow.rate);
+    resource.pull += pull_of(l.load, weight);
+    ++resource.open;
+  }
+}
+
+// ---- water ------------------------------------------------------------------------------------------------------
+
+/// Progressive filling from the floor. As flows freeze, a resource's level only rises, so a key in the heap is
+/// refreshed when it comes to the top.
 void FluidNetwork::fill() {
   heap_.clear();
   for (const std::uint32_t r : group_resources_) {
-    heap_.push_back({.level = resources_[r].left / resources_[r].pull, .index = r});
+    const Resource& resource = resources_[r];
+    if (resource.open > 0) heap_.push_back({.level = level_of(resource, resource.used, resource.pull), .index = r});
   }
   std::make_heap(heap_.begin(), heap_.end(), LowestFirst());
   caps_.clear();
   caps_done_ = 0;
   cap_lowest_ = uncapped;
   for (const std::uint32_t f : group_) cap_lowest_ = std::min(cap_lowest_, cap_level(flows_[f]));
-  double water = 0;
+  double water = floor_;
   while (!heap_.empty()) {
     const Level top = heap_.front();
     std::pop_heap(heap_.begin(), heap_.end(), LowestFirst());
     heap_.pop_back();
-    Resource& resource = resources_[top.index];
+    const Resource& resource = resources_[top.index];
     if (resource.open == 0) continue;
-    // Differences lose digits: sum again before a small rest of a large sum is used.
-    if (resource.pull < 1e-3 * resource.pull_summed) sum_pull(resource);
     // Never below the water: rounding must not make a rate zero or negative.
-    const double level = std::max(water, resource.left / resource.pull);
+    const double level = std::max(water, level_of(resource, resource.used, resource.pull));
     if (level > top.level) {
       heap_.push_back({.level = level, .index = top.index});
       std::push_heap(heap_.begin(), heap_.end(), LowestFirst());
@@ -273,7 +414,7 @@ void FluidNetwork::fill() {
     const std::size_t open = resource.open;
     freeze_capped(level);
     if (resource.open == open) {
-      freeze_members(resource, level);
+      freeze_tail(resource, level);
     } else if (resource.open > 0) {  // capped flows left it something: its level has risen
       heap_.push_back({.level = level, .index = top.index});
       std::push_heap(heap_.begin(), heap_.end(), LowestFirst());
@@ -281,13 +422,13 @@ void FluidNetwork::fill() {
   }
 }
 
-/// Freezes the flows whose idle rate is reached before `level`. Most components never come to it, so the list of
+/// Freezes the flows whose idle rate is reached before `level`. Most solves never come to it, so the list of
 /// caps is made when the water first reaches the lowest.
 void FluidNetwork::freeze_capped(double level) {
   if (level < cap_lowest_) return;
   if (caps_.empty()) {
     for (const std::uint32_t f : group_) {
-      if (flows_[f].frozen != epoch_) caps_.push_back({.level = cap_level(flows_[f]), .index = f});
+      if (flows_[f].open) caps_.push_back({.level = cap_level(flows_[f]), .index = f});
     }
     const auto lower = [](const Level& a, const Level& b) { return a.level < b.level; };
     // Equal caps are the rule, and need no sorting.
@@ -296,54 +437,71 @@ void FluidNetwork::freeze_capped(double level) {
     }
   }
   for (; caps_done_ < caps_.size() && caps_[caps_done_].level <= level; ++caps_done_) {
-    const std::uint32_t f = caps_[caps_done_].index;
-    if (flows_[f].frozen != epoch_) freeze(f, shapes_[flows_[f].shape].idle_rate);
+    const auto [cap, f] = caps_[caps_done_];
+    if (flows_[f].open) freeze(f, cap, shapes_[flows_[f].shape].idle_rate);
   }
   cap_lowest_ = uncapped;
   if (caps_done_ < caps_.size()) cap_lowest_ = caps_[caps_done_].level;
 }
 
-double FluidNetwork::cap_level(const Flow& flow) const {
-  const Shape& shape = shapes_[flow.shape];
-  return shape.idle_rate / shape.weight;
-}
-
-void FluidNetwork::freeze_members(Resource& resource, double level) {
-  for (const Member& m : resource.members) {
-    if (flows_[m.flow].frozen == epoch_) continue;
-    const Shape& shape = shapes_[flows_[m.flow].shape];
-    freeze(m.flow, std::min(shape.idle_rate, shape.weight * level));
+void FluidNetwork::freeze_tail(const Resource& resource, double level) {
+  for (std::size_t t = resource.tail_begin; t < resource.tail_end; ++t) {
+    const std::uint32_t f = tails_[t].flow;
+    if (!flows_[f].open) continue;
+    const Shape& shape = shapes_[flows_[f].shape];
+    freeze(f, level, std::min(shape.idle_rate, shape.weight * level));
   }
 }
 
-void FluidNetwork::freeze(std::uint32_t f, double rate) {
+/// Gives a flow its rate and its place in the lists of its resources: after all that froze before.
+void FluidNetwork::freeze(std::uint32_t f, double level, double rate) {
   Flow& flow = flows_[f];
-  flow.frozen = epoch_;
+  flow.open = false;
+  flow.level = level;
+  const double before = flow.rate;
+  const bool changed = set_rate(f, rate);
   const double weight = shapes_[flow.shape].weight;
   for (const ShapeLoad& l : loads_of(flow)) {
     Resource& resource = resources_[l.resource];
-    if (resource.visited != epoch_) continue;
-    resource.left -= l.load * rate;
-    resource.pull -= l.load * weight;
-    --resource.open;
+    resource.used += part_of(resource, l.load, flow.rate);
+    if (resource.visited == epoch_) {
+      resource.pull -= pull_of(l.load, weight);
+      --resource.open;
+      resource.members.push_back({.flow = f, .life = flow.life});
+    } else {
+      resource.used -= part_of(resource, l.load, before);
+    }
+    if (changed && maybe_full(resource)) list_for_check(l.resource);
   }
-  set_rate(f, rate);
+}
+
+void FluidNetwork::run_free(std::uint32_t f) {
+  Flow& flow = flows_[f];
+  flow.level = cap_level(flow);
+  const double before = flow.rate;
+  if (!set_rate(f, shapes_[flow.shape].idle_rate)) return;
+  for (const ShapeLoad& l : loads_of(flow)) {
+    Resource& resource = resources_[l.resource];
+    resource.used += part_of(resource, l.load, flow.rate) - part_of(resource, l.load, before);
+    if (maybe_full(resource)) list_for_check(l.resource);
+  }
 }
 
 /// A flow whose rate stays keeps the finish it has; else what it has moved is booked and its finish is reported.
-void FluidNetwork::set_rate(std::uint32_t f, double rate) {
+bool FluidNetwork::set_rate(std::uint32_t f, double rate) {
   Flow& flow = flows_[f];
-  if (std::abs(rate - flow.rate) <= same_rate * flow.rate) return;
+  if (std::abs(rate - flow.rate) <= same_rate * flow.rate) return false;
   flow.remaining = std::max(0.0, flow.remaining - flow.rate * (now_ - flow.updated).seconds());
   flow.updated = now_;
   flow.rate = rate;
   ++flow.generation;
+  ++rerated_;
   finishes_.push_back(
       {.flow = FlowId{f}, .generation = flow.generation, .at = now_ + fluid_time(flow.remaining, rate)});
-  for (const ShapeLoad& l : loads_of(flow)) {
-    if (maybe_full(resources_[l.resource])) list_for_check(l.resource);
-  }
+  return true;
 }
+
+// ---- full or not ------------------------------------------------------------------------------------------------
 
 void FluidNetwork::list_for_check(std::uint32_t resource) {
   if (resources_[resource].to_check) return;
@@ -355,9 +513,7 @@ void FluidNetwork::check_full() {
   for (const std::uint32_t r : to_check_) {
     Resource& resource = resources_[r];
     resource.to_check = false;
-    double used = 0;
-    for (const Member& m : resource.members) used += m.load * flows_[m.flow].rate;
-    set_full(resource, used >= resource.capacity * full_part, now_);
+    set_full(resource, resource.used >= full_min, now_);
   }
   to_check_.clear();
 }

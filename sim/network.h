@@ -3,9 +3,13 @@
 // The solver knows *resources* with a capacity and *flows* that use them. A flow of rate x loads resource r with
 // load(r) * x; it may have a rate cap of its own. Rates are the weighted max-min fair ones: x is lexicographically
 // maximal in x / weight, so every flow has a bottleneck (a full resource on which no other flow has a larger
-// x / weight, or its own cap) and no resource is above its capacity. Rates are recomputed only for the flows connected
-// to one that started or ended through resources that cannot carry all their flows at full speed; a flow on none of
-// those has its idle rate, to the bit, and costs time in proportion to its resources only.
+// x / weight, or its own cap) and no resource is above its capacity. Call x / weight the *level* of a flow. Rates are
+// recomputed only for flows whose level is at least that of one that started or ended, and which are connected to it
+// through such flows and through resources that cannot carry all their flows at full speed; a flow on none of those
+// has its idle rate, to the bit, and costs time in proportion to its resources only.
+//
+// What the resources carry is added up in integers, so the rates do not depend on the order of the starts of an
+// instant, not by a bit, and nothing drifts however many flows come and go.
 //
 //   FluidNetwork net({50e9, 50e9});                               // capacities, units a second
 //   auto shape = net.add_shape({{0, 1.0}, {1, 1.0}}, cap, weight);  // once a communicator and algorithm
@@ -46,8 +50,12 @@ class FluidNetwork {
 
   /// Registers what flows of one kind load. At most one entry a resource. `weight` > 0.
   /// Throws std::invalid_argument for a load, cap or weight that is not positive, a resource that is not there or is
-  /// given twice, and a shape that nothing limits.
+  /// given twice, a shape that nothing limits, and a load * weight above 2^46.
   ShapeId add_shape(std::vector<Load> loads, double rate_cap, double weight);
+  /// The same for loads in ascending order of their resources (else it throws).
+  ShapeId add_sorted_shape(std::span<const Load> loads, double rate_cap, double weight);
+  /// Room for this many more shapes with this many loads in all: a hint.
+  void reserve(std::size_t shapes, std::size_t loads);
   /// Rate of a flow of this shape alone on the network: min(cap, capacity / load).
   [[nodiscard]] double idle_rate(ShapeId shape) const;
 
@@ -70,15 +78,19 @@ class FluidNetwork {
   [[nodiscard]] double rate(FlowId flow) const;
   /// Time during which a resource was full (within 1e-9 of its capacity), up to the last resolve.
   [[nodiscard]] Duration saturated(ResourceId resource) const;
-  [[nodiscard]] std::uint64_t resolves() const;  ///< solves of a component with more than one flow
+  [[nodiscard]] std::uint64_t resolves() const;  ///< calls of `resolve` that shared out a contended resource
+  [[nodiscard]] std::uint64_t rerated() const;   ///< rates that `resolve` changed
   [[nodiscard]] std::uint64_t active() const;
 
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+  /// Parts of a resource's capacity, in units of capacity / 2^61.
+  using Part = std::int64_t;
+  /// Sums of more parts than 64 bits hold, and of load * weight in units of 2^-64.
+  __extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): __extension__ wants a typedef
 
   struct ShapeLoad {
     double load = 0;
-    std::int64_t share = 0;  ///< of the resource that one flow at its idle rate takes, in units of `whole`
     std::uint32_t resource = 0;
   };
   struct Shape {
@@ -91,35 +103,42 @@ class FluidNetwork {
   struct Flow {
     double remaining = 0;  ///< at `updated`
     double rate = 0;       ///< 0 until the first resolve
+    double level = 0;      ///< at which it was frozen; infinite until the first resolve
     Time updated;
     std::uint64_t visited = 0;  ///< last resolve that looked at it
-    std::uint64_t frozen = 0;   ///< last resolve that filled water up to its rate
     std::uint32_t shape = 0;
     std::uint32_t generation = 0;
-    std::uint32_t places_begin = 0;  ///< into places_, one a load
+    std::uint32_t life = 0;  ///< how many flows have had this id before
     std::uint32_t next_free = none;
+    bool open = false;  ///< while water is filled: not frozen yet
   };
-  /// A flow on a resource.
+  /// A flow on a resource; a dead entry when its flow has ended (and its id, perhaps, lives again).
   struct Member {
-    double load = 0;
     std::uint32_t flow = 0;
-    std::uint32_t place = 0;  ///< where places_ says which position this member has
+    std::uint32_t life = 0;
   };
   struct Resource {
     double capacity = 0;
-    std::int64_t demand = 0;  ///< sum of its members' shares
+    double units = 0;  ///< 2^61 / capacity
+    Part used = 0;     ///< what its flows take at their rates
+    Wide demand = 0;   ///< what they would take at their idle rates
+    Wide fresh = 0;    ///< load * weight of those that started since the last resolve
+    /// Once contended, by ascending level, those started since the last resolve behind. Else in no order.
     std::vector<Member> members;
-    bool full = false;
+    std::size_t dead = 0;  ///< entries among the members of a resource not ordered
+    bool ordered = false;
     bool to_share = false;  ///< listed in to_share_
     bool to_check = false;  ///< listed in to_check_
+    bool full = false;
     Time full_since;
     Duration full_for;
     // While water is filled:
     std::uint64_t visited = 0;
-    double left = 0;         ///< capacity that frozen flows leave
-    double pull = 0;         ///< sum of load * weight of the flows not frozen
-    double pull_summed = 0;  ///< `pull` when it was last summed afresh
-    std::size_t open = 0;    ///< members not frozen
+    std::uint64_t bounded = 0;  ///< last resolve that asked where its new flows begin to matter
+    Wide pull = 0;              ///< load * weight of its open flows
+    std::size_t open = 0;       ///< how many they are
+    std::size_t tail_begin = 0;
+    std::size_t tail_end = 0;  ///< into tails_
   };
   struct Level {
     double level = 0;         ///< of x / weight
@@ -127,42 +146,55 @@ class FluidNetwork {
   };
 
   [[nodiscard]] std::span<const ShapeLoad> loads_of(const Flow& flow) const;
+  [[nodiscard]] static Part part_of(const Resource& resource, double load, double rate);
+  [[nodiscard]] static Wide pull_of(double load, double weight);
+  [[nodiscard]] static double level_of(const Resource& resource, Part used, Wide pull);
   [[nodiscard]] static bool contended(const Resource& resource);
   [[nodiscard]] static bool maybe_full(const Resource& resource);
+  [[nodiscard]] bool alive(const Member& member) const { return flows_[member.flow].life == member.life; }
+  [[nodiscard]] bool shared(const Flow& flow) const;
+  [[nodiscard]] double cap_level(const Flow& flow) const;
   std::uint32_t take_flow(std::uint32_t shape);
-  void leave(Resource& resource, std::uint32_t place);
-  void settle(std::uint32_t flow);
-  void collect(std::uint32_t flow);
+  void leave(std::uint32_t resource);
+  void drop_dead(Resource& resource);
+  void order(Resource& resource);
+  void lower_floor();
+  [[nodiscard]] double fresh_level(std::uint32_t resource) const;
   void visit(std::uint32_t resource);
+  void take_tail(Resource& resource);
+  void dissolve(std::uint32_t resource);
+  void collect(std::uint32_t flow);
+  void collect_all();
   void fill();
-  void freeze_members(Resource& resource, double level);
+  void freeze_tail(const Resource& resource, double level);
   void freeze_capped(double level);
-  void freeze(std::uint32_t flow, double rate);
-  void sum_pull(Resource& resource) const;
-  void set_rate(std::uint32_t flow, double rate);
+  void freeze(std::uint32_t flow, double level, double rate);
+  void run_free(std::uint32_t flow);
+  bool set_rate(std::uint32_t flow, double rate);
   void list_for_check(std::uint32_t resource);
   void check_full();
   static void set_full(Resource& resource, bool full, Time now);
-  [[nodiscard]] double cap_level(const Flow& flow) const;
 
   std::vector<Shape> shapes_;
   std::vector<ShapeLoad> loads_;
   std::vector<Flow> flows_;
-  std::vector<std::uint32_t> places_;  ///< position of a flow among the members of each of its resources
   std::vector<Resource> resources_;
   std::vector<std::uint32_t> started_;   ///< flows, since the last resolve
-  std::vector<std::uint32_t> to_share_;  ///< contended resources that a flow left since the last resolve
+  std::vector<std::uint32_t> to_share_;  ///< ordered resources that a flow left since the last resolve
   std::vector<std::uint32_t> to_check_;  ///< resources that may have become full, or not full
-  std::vector<std::uint32_t> group_;     ///< the flows of the component at hand
+  double floor_ = uncapped;              ///< no flow below this level changes
+  std::vector<std::uint32_t> group_;     ///< the flows to be solved
   std::vector<std::uint32_t> group_resources_;
-  std::vector<Level> heap_;  ///< of its resources, lowest level first; levels may be too low
-  std::vector<Level> caps_;  ///< of its flows: the level of their idle rate
+  std::vector<Member> tails_;  ///< of those resources: the members that are being solved, a range each
+  std::vector<Level> heap_;    ///< of those resources, lowest level first; levels may be too low
+  std::vector<Level> caps_;    ///< of the flows: the level of their idle rate
   std::size_t caps_done_ = 0;
   double cap_lowest_ = 0;  ///< the lowest not done
   std::vector<Finish> finishes_;
   Time now_;  ///< of the last resolve
   std::uint64_t epoch_ = 0;
   std::uint64_t resolves_ = 0;
+  std::uint64_t rerated_ = 0;
   std::uint64_t active_ = 0;
 };
 

@@ -30,15 +30,17 @@ struct SignatureHash {
   std::size_t operator()(const Signature& s) const { return s.a; }
 };
 
-std::vector<Signature> signatures(std::size_t links, const std::vector<std::vector<Usage>>& usage) {
+std::vector<Signature> signatures(std::size_t links, const LinkTable& usage) {
   std::vector<Signature> result(links);
-  for (std::size_t s = 0; s < usage.size(); ++s)
-    for (const Usage& u : usage[s]) {
+  for (std::size_t s = 0; s < usage.shapes(); ++s) {
+    const std::uint64_t shape = mix(s + 1);
+    for (const LinkLoad& u : usage.of(s)) {
       Signature& sig = result[u.link.index()];
-      const std::uint64_t what = mix(mix(s + 1) ^ std::bit_cast<std::uint64_t>(u.load));
+      const std::uint64_t what = mix(shape ^ std::bit_cast<std::uint64_t>(u.load));
       sig.a = mix(sig.a ^ what);
       sig.b = mix(sig.b + what * 0xd6e8feb86659fd93ULL);
     }
+  }
   return result;
 }
 
@@ -50,7 +52,7 @@ struct Merged {
   std::vector<LinkId> representative;  ///< the one whose usage entries stand for all
 };
 
-Merged merge(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage) {
+Merged merge(const Fabric& fabric, const LinkTable& usage) {
   const auto sigs = signatures(fabric.link_count(), usage);
   Merged m;
   m.of_link.assign(fabric.link_count(), none);
@@ -77,14 +79,19 @@ Merged merge(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage)
   return m;
 }
 
-std::vector<std::vector<Load>> merged_loads(const Merged& m, const std::vector<std::vector<Usage>>& usage) {
-  std::vector<std::vector<Load>> loads(usage.size());
-  for (std::size_t s = 0; s < usage.size(); ++s)
-    for (const Usage& u : usage[s]) {
+/// Fills `begin` and `loads` of a table of resources.
+void merge_loads(const Merged& m, const LinkTable& usage, ResourceTable& table) {
+  std::size_t kept = 0;
+  for (const LinkLoad& u : usage.loads) kept += m.representative[m.of_link[u.link.index()]] == u.link ? 1 : 0;
+  table.loads.reserve(kept);
+  table.begin.reserve(usage.begin.size());
+  for (std::size_t s = 0; s < usage.shapes(); ++s) {
+    for (const LinkLoad& u : usage.of(s)) {
       const std::uint32_t r = m.of_link[u.link.index()];
-      if (m.representative[r] == u.link) loads[s].push_back({ResourceId{r}, u.load});
+      if (m.representative[r] == u.link) table.loads.push_back({ResourceId{r}, u.load});
     }
-  return loads;
+    table.begin.push_back(table.loads.size());
+  }
 }
 
 /// Finds resources that narrower ones upstream keep from ever filling. With x the rates of the shapes T that load
@@ -94,9 +101,8 @@ std::vector<std::vector<Load>> merged_loads(const Merged& m, const std::vector<s
 /// A resource that served as a parent is never dropped afterwards, so no two can vouch for each other.
 class Pruner {
  public:
-  Pruner(const std::vector<double>& capacity, const std::vector<std::vector<Load>>& loads,
-         const std::vector<double>& rate_cap)
-      : capacity_(capacity), loads_(loads), rate_cap_(rate_cap), dropped_(capacity.size()), parent_(capacity.size()) {}
+  Pruner(std::span<const double> capacity, const ResourceTable& table, std::span<const double> rate_cap)
+      : capacity_(capacity), table_(table), rate_cap_(rate_cap), dropped_(capacity.size()), parent_(capacity.size()) {}
 
   std::vector<bool> run() {
     index_users();
@@ -109,33 +115,33 @@ class Pruner {
   }
 
  private:
-  struct User {
-    std::uint32_t shape;
-    double load;
-  };
-
   std::size_t users(std::uint32_t r) const { return begin_[r + 1] - begin_[r]; }
 
   void index_users() {
     begin_.assign(capacity_.size() + 1, 0);
-    for (const auto& shape : loads_)
-      for (const Load& l : shape) ++begin_[l.resource.index() + 1];
+    for (const Load& l : table_.loads) ++begin_[l.resource.index() + 1];
     std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
     users_.resize(begin_.back());
     auto next = begin_;
-    for (std::size_t s = 0; s < loads_.size(); ++s)
-      for (const Load& l : loads_[s]) users_[next[l.resource.index()]++] = {static_cast<std::uint32_t>(s), l.load};
+    for (std::size_t s = 0; s < table_.shapes(); ++s)
+      for (const Load& l : table_.of(s)) users_[next[l.resource.index()]++] = static_cast<std::uint32_t>(s);
   }
 
-  /// The kept resource, other than `r`, that limits this shape most when it is alone; `none` if there is no other.
-  const Load* tightest(std::uint32_t shape, std::uint32_t r) const {
-    const Load* best = nullptr;
-    for (const Load& l : loads_[shape]) {
+  /// What a shape loads, looked at from one resource.
+  struct View {
+    double here = 0;
+    const Load* tightest = nullptr;  ///< of the other kept resources: what limits the shape most when it is alone
+  };
+  View view(std::uint32_t shape, std::uint32_t r) const {
+    View v;
+    for (const Load& l : table_.of(shape)) {
       const auto i = l.resource.index();
+      if (i == r) v.here = l.load;
       if (i == r || dropped_[i]) continue;
-      if (!best || l.load * capacity_[best->resource.index()] > best->load * capacity_[i]) best = &l;
+      if (!v.tightest || l.load * capacity_[v.tightest->resource.index()] > v.tightest->load * capacity_[i])
+        v.tightest = &l;
     }
-    return best;
+    return v;
   }
 
   void try_drop(std::uint32_t r) {
@@ -144,15 +150,13 @@ class Pruner {
     double bound = 0;
     std::unordered_map<std::uint32_t, double> ratio;  // parent -> largest load here per load there
     for (std::size_t i = begin_[r]; i < begin_[r + 1] && bound <= capacity_[r] * slack; ++i) {
-      const User& user = users_[i];
-      const Load* p = tightest(user.shape, r);
-      const double capped = user.load * rate_cap_[user.shape];
-      if (!p) {
-        bound += capped;
+      const auto [here, tightest] = view(users_[i], r);
+      if (!tightest) {
+        bound += here * rate_cap_[users_[i]];
         continue;
       }
-      const std::uint32_t parent = p->resource.value;
-      const double here_per_there = user.load / p->load;
+      const std::uint32_t parent = tightest->resource.value;
+      const double here_per_there = here / tightest->load;
       double& known = ratio[parent];
       if (here_per_there <= known) continue;
       bound += (here_per_there - known) * capacity_[parent];
@@ -163,35 +167,64 @@ class Pruner {
     for (const auto& [parent, unused] : ratio) parent_[parent] = true;
   }
 
-  const std::vector<double>& capacity_;
-  const std::vector<std::vector<Load>>& loads_;
-  const std::vector<double>& rate_cap_;
+  std::span<const double> capacity_;
+  const ResourceTable& table_;
+  std::span<const double> rate_cap_;
   std::vector<bool> dropped_;
   std::vector<bool> parent_;
-  std::vector<std::size_t> begin_;
-  std::vector<User> users_;
+  std::vector<std::size_t> begin_;    ///< by resource, into users_
+  std::vector<std::uint32_t> users_;  ///< shapes
 };
+
+/// Takes the dropped resources out of the loads, in place.
+void keep_loads(ResourceTable& table, const std::vector<std::uint32_t>& renumbered) {
+  std::size_t kept = 0;
+  std::size_t at = 0;
+  for (std::size_t s = 0; s < table.shapes(); ++s) {
+    const std::size_t first = kept;
+    for (; at < table.begin[s + 1]; ++at) {
+      const std::uint32_t r = renumbered[table.loads[at].resource.index()];
+      if (r != none) table.loads[kept++] = {ResourceId{r}, table.loads[at].load};
+    }
+    table.begin[s] = first;
+    std::sort(table.loads.begin() + static_cast<std::ptrdiff_t>(first),
+              table.loads.begin() + static_cast<std::ptrdiff_t>(kept),
+              [](const Load& a, const Load& b) { return a.resource < b.resource; });
+  }
+  table.begin.back() = kept;
+  table.loads.resize(kept);
+}
 
 }  // namespace
 
-ResourceMap reduce_links(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage,
-                         const std::vector<double>& rate_cap) {
+ResourceTable reduce_links(const Fabric& fabric, const LinkTable& usage, std::span<const double> rate_cap) {
   Merged merged = merge(fabric, usage);
-  const auto loads = merged_loads(merged, usage);
-  const auto dropped = Pruner(merged.capacity, loads, rate_cap).run();
+  ResourceTable table;
+  merge_loads(merged, usage, table);
+  const auto dropped = Pruner(merged.capacity, table, rate_cap).run();
 
-  ResourceMap map;
   std::vector<std::uint32_t> renumbered(merged.capacity.size(), none);
   for (std::size_t r = 0; r < merged.capacity.size(); ++r) {
     if (dropped[r]) continue;
-    renumbered[r] = static_cast<std::uint32_t>(map.capacity.size());
-    map.capacity.push_back(merged.capacity[r]);
-    map.links.push_back(std::move(merged.links[r]));
+    renumbered[r] = static_cast<std::uint32_t>(table.capacity.size());
+    table.capacity.push_back(merged.capacity[r]);
+    table.links.push_back(std::move(merged.links[r]));
   }
-  map.loads.resize(loads.size());
-  for (std::size_t s = 0; s < loads.size(); ++s)
-    for (const Load& l : loads[s])
-      if (!dropped[l.resource.index()]) map.loads[s].push_back({ResourceId{renumbered[l.resource.index()]}, l.load});
+  keep_loads(table, renumbered);
+  return table;
+}
+
+ResourceMap reduce_links(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage,
+                         const std::vector<double>& rate_cap) {
+  LinkTable links;
+  for (const auto& shape : usage) {
+    for (const Usage& u : shape) links.loads.push_back({u.link, u.load});
+    links.end_shape();
+  }
+  ResourceTable table = reduce_links(fabric, links, rate_cap);
+  ResourceMap map{.capacity = std::move(table.capacity), .links = std::move(table.links), .loads = {}};
+  map.loads.reserve(table.shapes());
+  for (std::size_t s = 0; s < table.shapes(); ++s) map.loads.emplace_back(table.of(s).begin(), table.of(s).end());
   return map;
 }
 
