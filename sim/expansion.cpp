@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "sim/resources.h"
@@ -36,7 +37,9 @@ class Expander {
         transport_(transport),
         job_(job),
         options_(options),
-        router_(make_router(options.routing, fabric, options.seed)) {}
+        router_(make_router(options.routing, fabric, options.seed)) {
+    if (options.fidelity == Fidelity::flows) planner_.emplace(fabric, *router_);
+  }
 
   Expansion run() {
     for (const Program& p : job_.programs) calls_of_program_.push_back(distinct_calls(p));
@@ -46,7 +49,11 @@ class Expander {
       plan_communicator(id_at<CommunicatorId>(c));
     }
     out_.calls_begin.push_back(static_cast<std::uint32_t>(out_.calls.size()));
-    build_network();
+    if (planner_) {
+      build_network_of_sends();
+    } else {
+      build_network();
+    }
     return std::move(out_);
   }
 
@@ -92,7 +99,11 @@ class Expander {
         planned.choice = d.choice;
         planned.latency = d.latency;
         planned.moves = call.size > 0;
-        if (planned.moves) planned.shape = shape_for(known, call.op, d, layout);
+        if (planned.moves && planner_) {
+          plan_sends(planned, d, layout);
+        } else if (planned.moves) {
+          planned.shape = shape_for(known, call.op, d, layout);
+        }
       }
       out_.calls.push_back(planned);
     }
@@ -121,6 +132,29 @@ class Expander {
     return id;
   }
 
+  void plan_sends(PlannedCall& call, const Decision& d, const GroupLayout& layout) {
+    const CollectiveContext context{fabric_, *router_, transport_, options_.pieces};
+    const CollectiveAlgorithm& how = algorithm(d.choice.algorithm);
+    const auto message = static_cast<double>(call.size);
+    call.plan = static_cast<std::uint32_t>(out_.plans.size());
+    out_.plans.push_back(
+        planner_->plan(how.sends(call.op, d.choice.protocol, bytes(call.size), layout, context), message, d.cap));
+    double rate = d.cap.value_or(uncapped);
+    for (const Usage& u : how.usage(call.op, d.choice.protocol, layout, context))
+      rate = std::min(rate, static_cast<double>(fabric_.link(u.link).bandwidth.bytes_per_s()) / u.load);
+    call.idle_time = call.latency + fluid_time(message, rate);
+  }
+
+  void build_network_of_sends() {
+    planner_->close();
+    ResourceTable table = reduce_links(fabric_, planner_->loads(), planner_->caps());
+    out_.resource_links = std::move(table.links);
+    out_.network = std::make_unique<FluidNetwork>(std::move(table.capacity));
+    for (std::size_t s = 0; s < table.shapes(); ++s)
+      out_.network->add_shape({table.of(s).begin(), table.of(s).end()}, planner_->caps()[s], planner_->weight(s));
+    out_.wire = std::move(*planner_).take_wire();
+  }
+
   void build_network() {
     ResourceMap map = reduce_links(fabric_, out_.usage, rate_cap_);
     out_.resource_links = std::move(map.links);
@@ -146,6 +180,7 @@ class Expander {
   const Job& job_;
   const SimulateOptions& options_;
   std::unique_ptr<Router> router_;
+  std::optional<SendPlanner> planner_;  // flows only
   std::vector<std::vector<std::vector<DistinctCall>>> calls_of_program_;
   std::map<std::tuple<Collective, std::int64_t, GroupShape>, Decision> decisions_;
   std::vector<double> rate_cap_;

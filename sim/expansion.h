@@ -1,7 +1,8 @@
 // Expansion: every distinct call of a job, turned into what the network plays, before the first event.
 //
 // A distinct call is (communicator, collective, size); its algorithm and protocol are the tuner's, its latency and
-// idle time numbers, its usage vector a *shape* shared by all sizes of one (communicator, collective, choice).
+// idle time numbers, its usage vector a *shape* shared by all sizes of one (communicator, collective, choice). At
+// fidelity `flows` it also becomes a plan of single sends, and the shapes are those of the sends.
 //
 // Links become *resources* in two exact reductions: links that every shape loads alike are one resource (the narrowest
 // counts), and a resource that can never fill, because narrower resources before it let too little through, is left
@@ -14,6 +15,7 @@
 
 #include "sim/network.h"
 #include "sim/program.h"
+#include "sim/send_plan.h"
 #include "sim/simulate.h"
 
 namespace foretrain {
@@ -24,10 +26,11 @@ struct PlannedCall {
   std::int64_t size = 0;  ///< bytes of the message
   Choice choice{};
   Duration latency;
-  Duration idle_time;     ///< latency and transfer on an idle network
-  ShapeId shape;          ///< meaningless where `moves` is false
-  bool moves = false;     ///< false: nothing crosses a link (one rank, or no bytes)
-  std::uint16_t row = 0;  ///< into Expansion::rows
+  Duration idle_time;      ///< latency and transfer on an idle network
+  ShapeId shape;           ///< meaningless where `moves` is false
+  std::uint32_t plan = 0;  ///< flows: into Expansion::plans
+  bool moves = false;      ///< false: nothing crosses a link (one rank, or no bytes)
+  std::uint16_t row = 0;   ///< into Expansion::rows
 };
 
 struct RowKey {
@@ -40,7 +43,9 @@ struct Expansion {
   std::vector<std::uint32_t> calls_begin;  ///< by communicator, one more than there are: into `calls`
   std::vector<PlannedCall> calls;
   std::vector<RowKey> rows;                         ///< (dimension, collective) pairs of the job, ascending
-  std::vector<std::vector<Usage>> usage;            ///< by shape: all links, for the byte counters
+  std::vector<std::vector<Usage>> usage;            ///< by shape: all links, for the byte counters; not of flows
+  std::vector<SendPlan> plans;                      ///< flows: of every call that moves
+  LinkTable wire;                                   ///< flows: by shape, part of the wire bytes that cross each link
   std::vector<std::vector<LinkId>> resource_links;  ///< by resource: the narrowest of the links that it stands for
   std::unique_ptr<FluidNetwork> network;            ///< with its shapes registered, nothing started
 

@@ -54,7 +54,10 @@ void Player::lay_out() {
   traces_.resize(options_.traced.size());
   for (std::size_t i = 0; i < options_.traced.size(); ++i)
     trace_of_rank_.at(options_.traced[i].index()) = static_cast<std::uint32_t>(i);
-  if (!options_.traced.empty()) tiers_.emplace(fabric_, expansion_.usage);
+  if (options_.fidelity == Fidelity::flows)
+    sends_.emplace(network_, queue_, job_.communicators.size(), expansion_.wire.shapes());
+  if (!options_.traced.empty() && sends_) tiers_.emplace(fabric_, expansion_.wire);
+  if (!options_.traced.empty() && !sends_) tiers_.emplace(fabric_, expansion_.usage);
 }
 
 void Player::bind_members() {
@@ -192,14 +195,19 @@ void Player::arrive(RankId rank, std::uint32_t stream, StreamState& s, const Ope
 void Player::begin_call(CommunicatorId id, CallState& call) {
   call.planned = expansion_.find(id, call.op, call.size);
   ++transfers_;
-  const bool fluid = options_.fidelity == Fidelity::fluid && call.planned->moves;
-  const std::int64_t wait = (fluid ? call.planned->latency : call.planned->idle_time).ps();
-  call.moving_since = call.ready + (fluid ? wait : call.planned->latency.ps());
-  queue_.push(at_ps(call.ready + wait), fluid ? Phase::start : Phase::end, {id.value, nothing, 0});
+  const bool shares = options_.fidelity != Fidelity::analytic && call.planned->moves;
+  Duration wait = call.planned->idle_time;
+  if (shares) wait = sends_ ? expansion_.plans[call.planned->plan].launch : call.planned->latency;
+  call.moving_since = call.ready + (shares ? wait : call.planned->latency).ps();
+  queue_.push(at_ps(call.ready) + wait, shares ? Phase::start : Phase::end, {.communicator = id.value});
 }
 
 void Player::start_moving(CommunicatorId id, Time now) {
   const CallState& call = calls_[id.index()];
+  if (sends_) {
+    if (sends_->begin(id, expansion_.plans[call.planned->plan], now)) end_call(id, now);
+    return;
+  }
   const FlowId flow = network_.start(call.planned->shape, static_cast<double>(call.size), now);
   if (communicator_of_flow_.size() <= flow.index()) communicator_of_flow_.resize(flow.index() + 1);
   communicator_of_flow_[flow.index()] = id.value;
@@ -210,14 +218,26 @@ void Player::handle(const Cue& cue, Time now) {
     const FlowId flow{cue.flow};
     if (!network_.current(flow, cue.generation)) return;
     network_.finish(flow, now);
+    flow_ended(flow, now);
+    return;
+  }
+  const CommunicatorId id{cue.communicator};
+  if (cue.send != nothing) {
+    if (sends_->latency_over(id, cue.send, now)) end_call(id, now);
+    return;
+  }
+  if (options_.fidelity != Fidelity::analytic && calls_[id.index()].planned->moves)
+    start_moving(id, now);
+  else
+    end_call(id, now);
+}
+
+void Player::flow_ended(FlowId flow, Time now) {
+  if (!sends_) {
     end_call(CommunicatorId{communicator_of_flow_[flow.index()]}, now);
     return;
   }
-  const CallState& call = calls_[cue.communicator];
-  if (options_.fidelity == Fidelity::fluid && call.planned->moves)
-    start_moving(CommunicatorId{cue.communicator}, now);
-  else
-    end_call(CommunicatorId{cue.communicator}, now);
+  if (const auto whole = sends_->flow_ended(flow, now, tiers_ ? &*tiers_ : nullptr)) end_call(*whole, now);
 }
 
 void Player::end_call(CommunicatorId id, Time now) {
@@ -234,7 +254,7 @@ void Player::end_call(CommunicatorId id, Time now) {
   row.bus_bytes += message * busbw_factor(call.op, static_cast<std::size_t>(n));
   row.time += n * (now - at_ps(call.ready));
   row.idle_time += n * planned.idle_time;
-  if (planned.moves) {
+  if (planned.moves && !sends_) {
     shape_bytes_[planned.shape.index()] += static_cast<double>(call.size);
     if (tiers_) tiers_->add(planned.shape, static_cast<double>(call.size), at_ps(call.moving_since), now);
   }
@@ -306,7 +326,7 @@ Measured Player::play() {
     do handle(queue_.pop(), now);
     while (!queue_.empty() && queue_.next_time() == now);
     for (const FluidNetwork::Finish& f : network_.resolve(now))
-      queue_.push(f.at, Phase::end, {nothing, f.flow.value, f.generation});
+      queue_.push(f.at, Phase::end, {.flow = f.flow.value, .generation = f.generation});
     report_progress();
   }
   check_all_done();
@@ -355,6 +375,7 @@ Measured Player::sum_up() {
   m.engine = {.operations = operations_,
               .events = queue_.popped(),
               .transfers = transfers_,
+              .sends = sends_ ? sends_->sent() : 0,
               .resolves = network_.resolves(),
               .resources = expansion_.resource_links.size()};
   return m;
@@ -364,6 +385,9 @@ void Player::sum_up_links(Measured& m) const {
   m.links.resize(fabric_.link_count());
   for (std::size_t s = 0; s < shape_bytes_.size(); ++s)
     for (const Usage& u : expansion_.usage[s]) m.links[u.link.index()].bytes += u.wire * shape_bytes_[s];
+  for (std::size_t s = 0; s < expansion_.wire.shapes(); ++s)
+    for (const LinkLoad& e : expansion_.wire.of(s))
+      m.links[e.link.index()].bytes += e.load * sends_->shape_bytes()[s];
   for (std::size_t r = 0; r < expansion_.resource_links.size(); ++r) {
     const Duration full = network_.saturated(id_at<ResourceId>(r));
     for (LinkId l : expansion_.resource_links[r]) m.links[l.index()].saturated = full;

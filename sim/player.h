@@ -11,6 +11,7 @@
 
 #include "sim/event_queue.h"
 #include "sim/expansion.h"
+#include "sim/send_player.h"
 #include "sim/simulate.h"
 #include "sim/tier_recorder.h"
 
@@ -45,11 +46,6 @@ class Player {
     RankId rank;
     std::uint16_t stream;
   };
-  struct Cue {
-    std::uint32_t communicator;
-    std::uint32_t flow;
-    std::uint32_t generation;
-  };
   struct Runnable {
     RankId rank;
     std::uint32_t stream;
@@ -65,6 +61,7 @@ class Player {
   void arrive(RankId rank, std::uint32_t stream, StreamState& s, const Operation& o);
   void begin_call(CommunicatorId id, CallState& call);
   void start_moving(CommunicatorId id, Time now);
+  void flow_ended(FlowId flow, Time now);
   void end_call(CommunicatorId id, Time now);
   void handle(const Cue& cue, Time now);
   void book_wait(RankId rank, std::uint16_t row, std::int64_t from, std::int64_t began, std::int64_t end);
@@ -89,6 +86,7 @@ class Player {
   Expansion expansion_;
   FluidNetwork& network_;
   EventQueue<Cue> queue_;
+  std::optional<SendPlayer> sends_;  // fidelity flows only
   std::vector<Runnable> runnable_;
 
   std::vector<std::uint32_t> stream_begin_;  // by rank, into streams_

@@ -12,6 +12,8 @@ std::string_view to_text(Fidelity fidelity) {
       return "fluid";
     case Fidelity::analytic:
       return "analytic";
+    case Fidelity::flows:
+      return "flows";
   }
   return "?";
 }

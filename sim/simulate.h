@@ -4,6 +4,7 @@
 //   m.step.seconds();
 //
 // Fidelity `fluid`: transfers share links max-min fairly. `analytic`: every transfer takes its time on an idle network.
+// `flows`: every call is played as its single chunk sends with their dependencies, each a flow; the oracle for `fluid`.
 // Same arguments, same answer, bit for bit.
 #pragma once
 
@@ -20,8 +21,8 @@
 
 namespace foretrain {
 
-enum class Fidelity : std::uint8_t { fluid, analytic };
-inline constexpr Fidelity all_fidelities[] = {Fidelity::fluid, Fidelity::analytic};
+enum class Fidelity : std::uint8_t { fluid, analytic, flows };
+inline constexpr Fidelity all_fidelities[] = {Fidelity::fluid, Fidelity::analytic, Fidelity::flows};
 [[nodiscard]] std::string_view to_text(Fidelity fidelity);
 
 struct SimulateOptions {
@@ -29,7 +30,8 @@ struct SimulateOptions {
   Routing routing = Routing::spread;
   std::uint64_t seed = 1;
   Forced forced;
-  std::vector<RankId> traced;            ///< ranks whose operations are recorded
+  std::uint32_t pieces = 64;   ///< flows: into how many a message that goes through a tree or chain is cut at most
+  std::vector<RankId> traced;  ///< ranks whose operations are recorded
   std::function<void(double)> progress;  ///< told now and then which part of all operations has been played
 };
 
@@ -50,7 +52,7 @@ struct CommunicationRow {
   double bytes = 0;         ///< message bytes, summed over calls and ranks
   double bus_bytes = 0;     ///< the same times the busbw factor
   Duration time;            ///< last arrival to end, summed over calls and ranks
-  Duration idle_time;       ///< the same calls on an idle network
+  Duration idle_time;       ///< the same calls on an idle network, in closed form
 };
 
 struct LinkUse {
@@ -83,9 +85,10 @@ struct TierTimeline {
 struct EngineStats {
   std::uint64_t operations = 0;  ///< played, over all ranks
   std::uint64_t events = 0;      ///< popped from the queue
-  std::uint64_t transfers = 0;
-  std::uint64_t resolves = 0;  ///< max-min solves with more than one flow
-  std::size_t resources = 0;   ///< distinct capacities after merging links that are always used together
+  std::uint64_t transfers = 0;   ///< calls
+  std::uint64_t sends = 0;       ///< flows: chunk sends of them
+  std::uint64_t resolves = 0;    ///< max-min solves with more than one flow
+  std::size_t resources = 0;     ///< distinct capacities after merging links that are always used together
 };
 
 struct Measured {

@@ -6,14 +6,21 @@ namespace foretrain {
 
 TierRecorder::TierRecorder(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage)
     : fabric_(fabric), bytes_(fabric.tiers().size(), std::vector<double>(bins)) {
-  std::vector<double> sum(fabric.tiers().size());
-  for (const auto& shape : usage) {
-    std::fill(sum.begin(), sum.end(), 0.0);
-    for (const Usage& u : shape) sum[fabric.link(u.link).tier.index()] += u.wire;
-    auto& kept = wire_.emplace_back();
-    for (std::size_t t = 0; t < sum.size(); ++t)
-      if (sum[t] > 0) kept.push_back({t, sum[t]});
-  }
+  for (const auto& shape : usage) add_shape(shape, &Usage::wire);
+}
+
+TierRecorder::TierRecorder(const Fabric& fabric, const LinkTable& wire)
+    : fabric_(fabric), bytes_(fabric.tiers().size(), std::vector<double>(bins)) {
+  for (std::size_t s = 0; s < wire.shapes(); ++s) add_shape(wire.of(s), &LinkLoad::load);
+}
+
+template <class Row, class Wire>
+void TierRecorder::add_shape(const Row& row, const Wire& wire) {
+  std::vector<double> sum(bytes_.size());
+  for (const auto& entry : row) sum[fabric_.link(entry.link).tier.index()] += entry.*wire;
+  auto& kept = wire_.emplace_back();
+  for (std::size_t t = 0; t < sum.size(); ++t)
+    if (sum[t] > 0) kept.push_back({t, sum[t]});
 }
 
 void TierRecorder::widen(Time until) {

@@ -5,6 +5,7 @@
 
 #include "sim/collectives/collective.h"
 #include "sim/network.h"
+#include "sim/resources.h"
 #include "sim/simulate.h"
 #include "topology/fabric.h"
 
@@ -14,12 +15,16 @@ class TierRecorder {
  public:
   /// `usage` by shape.
   TierRecorder(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage);
+  /// `wire` by shape: of fidelity `flows`, a message byte being a wire byte.
+  TierRecorder(const Fabric& fabric, const LinkTable& wire);
   /// A transfer of that shape moved `size` message bytes, evenly over [from, to].
   void add(ShapeId shape, double size, Time from, Time to);
   [[nodiscard]] std::vector<TierTimeline> timelines(Duration step) const;
 
  private:
   static constexpr std::size_t bins = 1024;
+  template <class Row, class Wire>
+  void add_shape(const Row& row, const Wire& wire);
   void widen(Time until);
 
   const Fabric& fabric_;

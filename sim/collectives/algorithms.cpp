@@ -24,6 +24,10 @@ std::span<const std::unique_ptr<CollectiveAlgorithm>> algorithms() {
   return all;
 }
 
+SendGraph CollectiveAlgorithm::sends(Collective, Protocol, Bytes, const GroupLayout&, const CollectiveContext&) const {
+  throw std::logic_error("algorithm " + std::string(to_text(id())) + " has no chunk sends yet; use fidelity fluid");
+}
+
 const CollectiveAlgorithm& algorithm(Algorithm id) {
   for (const auto& candidate : algorithms()) {
     if (candidate->id() == id) return *candidate;

@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/collectives/send_graph.h"
 #include "sim/communicator.h"
 #include "sim/transport.h"
 #include "topology/routing/router.h"
@@ -59,21 +60,8 @@ struct CollectiveContext {
   const Fabric& fabric;
   const Router& router;
   const Transport& transport;
+  std::uint32_t pieces = 64;  ///< of `sends`: into how many a pipelined message is cut at most
 };
-
-/// One chunk that one GPU sends another, once the sends that it waits for have arrived.
-struct ChunkSend {
-  GpuId from;
-  GpuId to;
-  std::uint64_t flow = 0;      ///< for the router: which of several ways between the same two
-  double wire = 0;             ///< bytes
-  double in_node_goodput = 1;  ///< as UsageSum::route
-  double between_goodput = 1;
-  Duration latency;                  ///< from the last arrival that it waits for to its first byte
-  std::vector<std::uint32_t> after;  ///< indices of earlier sends of the same graph
-};
-/// A call as its single chunk sends, in an order in which every send comes after those it waits for.
-using SendGraph = std::vector<ChunkSend>;
 
 class CollectiveAlgorithm {
  public:
@@ -92,6 +80,11 @@ class CollectiveAlgorithm {
   /// One entry a link, links ascending.
   [[nodiscard]] virtual std::vector<Usage> usage(Collective op, Protocol protocol, const GroupLayout& layout,
                                                  const CollectiveContext& context) const = 0;
+  /// The same call as its chunk sends, for fidelity `flows`: over each link as many wire bytes as `usage` says, and
+  /// launch and latencies along the longest chain that add up to `latency`. Throws std::logic_error naming the
+  /// algorithm where it has none.
+  [[nodiscard]] virtual SendGraph sends(Collective op, Protocol protocol, Bytes size, const GroupLayout& layout,
+                                        const CollectiveContext& context) const;
 };
 
 /// All that we have, in NCCL's order of preference at a tie.

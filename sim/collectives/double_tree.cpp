@@ -60,4 +60,35 @@ void add_double_tree(UsageSum& sum, const GroupLayout& layout, double between_go
   }
 }
 
+std::vector<TreeEdge> tree_edges(const GroupLayout& layout, std::size_t tree, std::size_t channel,
+                                 double between_goodput, Duration latency) {
+  const DoubleTree trees = double_tree(static_cast<std::uint32_t>(layout.nodes.size()));
+  const TreeParents& parents = tree == 0 ? trees.first : trees.second;
+  std::vector<std::vector<std::uint32_t>> children(parents.size());
+  std::vector<std::uint32_t> from_root;
+  for (std::uint32_t node = 0; node < parents.size(); ++node) {
+    if (parents[node]) {
+      children[*parents[node]].push_back(node);
+    } else {
+      from_root.push_back(node);
+    }
+  }
+  std::vector<std::optional<std::uint32_t>> edge_into(parents.size());
+  std::vector<TreeEdge> edges;
+  for (std::size_t i = 0; i < from_root.size(); ++i) {  // from_root grows meanwhile
+    const std::uint32_t parent = from_root[i];
+    for (const std::uint32_t child : children[parent]) {
+      edges.push_back({.parent = layout.nodes[parent].gpus[channel],
+                       .child = layout.nodes[child].gpus[channel],
+                       .above = edge_into[parent],
+                       .flow = static_cast<std::uint32_t>(2 * channel + tree),
+                       .between_goodput = between_goodput,
+                       .latency = latency});
+      edge_into[child] = static_cast<std::uint32_t>(edges.size() - 1);
+      from_root.push_back(child);
+    }
+  }
+  return edges;
+}
+
 }  // namespace foretrain

@@ -31,4 +31,8 @@ inline constexpr double tree_ring_part = 0.92;
 /// member of each node with 1/C of the message, so every NIC carries the same.
 void add_double_tree(UsageSum& sum, const GroupLayout& layout, double between_goodput);
 
+/// The edges between nodes of channel c in one of the two trees, `above` set.
+[[nodiscard]] std::vector<TreeEdge> tree_edges(const GroupLayout& layout, std::size_t tree, std::size_t channel,
+                                               double between_goodput, Duration latency);
+
 }  // namespace foretrain

@@ -15,6 +15,22 @@ void add_nvls(UsageSum& sum, const GroupLayout& layout, double wire, double good
   }
 }
 
+void send_nvls(SendGraph& graph, const std::vector<GpuId>& gpus, double wire, double goodput,
+               std::span<const std::uint32_t> after, std::vector<std::uint32_t>& last) {
+  const bool first = last.empty();
+  last.resize(gpus.size());
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    ChunkSend send{.from = gpus[i],
+                   .via = gpus[i],
+                   .to = gpus[(i + 1) % gpus.size()],
+                   .wire = wire,
+                   .in_node_goodput = goodput,
+                   .between_goodput = goodput};
+    if (!first) send.behind = last[i];
+    last[i] = graph.add(send, after);
+  }
+}
+
 namespace {
 
 class Nvls final : public CollectiveAlgorithm {
@@ -43,6 +59,27 @@ class Nvls final : public CollectiveAlgorithm {
     const GroupShape shape = shape_of(context.fabric, layout);
     add_nvls(sum, layout, timing::nvls_wire(shape), timing::nvls_goodput(shape, context.transport));
     return sum.take();
+  }
+
+  /// A piece is sent by all to be reduced, and when it is whole its owners send it to be copied.
+  [[nodiscard]] SendGraph sends(Collective op, Protocol protocol, Bytes size, const GroupLayout& layout,
+                                const CollectiveContext& context) const override {
+    SendGraph graph;
+    if (layout.ranks() <= 1) return graph;
+    const GroupShape shape = shape_of(context.fabric, layout);
+    graph.launch = latency(op, protocol, size, shape, context.transport);
+    const auto message = static_cast<double>(size.count());
+    const std::uint32_t pieces = pieces_of(message, context.pieces);
+    const double wire = message / pieces;
+    const double copied = timing::nvls_wire(shape) - 1;
+    const double goodput = timing::nvls_goodput(shape, context.transport);
+    const std::vector<GpuId>& gpus = layout.nodes.front().gpus;
+    std::vector<std::uint32_t> reduced, spread;
+    for (std::uint32_t p = 0; p < pieces; ++p) {
+      send_nvls(graph, gpus, wire, goodput, {}, reduced);
+      send_nvls(graph, gpus, wire * copied, goodput, reduced, spread);
+    }
+    return graph;
   }
 };
 

@@ -9,4 +9,9 @@ namespace foretrain {
 /// part, which the switch copies to all; it receives as much.
 void add_nvls(UsageSum& sum, const GroupLayout& layout, double wire, double goodput);
 
+/// One piece of add_nvls' traffic, or of a part of it, as sends, one a member of a node; `last` holds each member's
+/// line and is brought up to date. All wait for `after`.
+void send_nvls(SendGraph& graph, const std::vector<GpuId>& gpus, double wire, double goodput,
+               std::span<const std::uint32_t> after, std::vector<std::uint32_t>& last);
+
 }  // namespace foretrain

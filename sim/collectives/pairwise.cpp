@@ -44,6 +44,34 @@ class Pairwise final : public CollectiveAlgorithm {
     }
     return sum.take();
   }
+
+  /// All pairs at once; nobody waits for anybody.
+  [[nodiscard]] SendGraph sends(Collective op, Protocol protocol, Bytes size, const GroupLayout& layout,
+                                const CollectiveContext& context) const override {
+    SendGraph graph;
+    graph.launch = latency(op, protocol, size, shape_of(context.fabric, layout), context.transport);
+    const std::vector<GpuId>& members = layout.members;
+    if (members.size() <= 1) return graph;
+    ChunkSend send{.in_node_goodput = context.transport.node.p2p_efficiency,
+                   .between_goodput = context.transport.network.efficiency};
+    if (op == Collective::send_recv) {
+      send.from = send.via = members[0];
+      send.to = members[1];
+      send.wire = static_cast<double>(size.count());
+      graph.add(send);
+      return graph;
+    }
+    send.wire = static_cast<double>(size.count()) / static_cast<double>(members.size());
+    graph.reserve(members.size() * (members.size() - 1), 0);
+    for (const GpuId from : members) {
+      send.from = send.via = from;
+      for (const GpuId to : members) {
+        send.to = to;
+        if (from != to) graph.add(send);
+      }
+    }
+    return graph;
+  }
 };
 
 }  // namespace

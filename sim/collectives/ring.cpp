@@ -91,6 +91,95 @@ class Chain {
   double part_;
 };
 
+/// Channel c's way through all members, from the first node's c-th on.
+struct RingPlace {
+  GpuId gpu;
+  GpuId via;  ///< of its send to the next place
+};
+std::vector<RingPlace> ring_of(const GroupLayout& layout, std::size_t channel) {
+  const bool across = layout.nodes.size() > 1;
+  std::vector<RingPlace> ring;
+  ring.reserve(layout.ranks());
+  for (const GroupLayout::Node& node : layout.nodes) {
+    for (std::size_t i = 0; i < node.gpus.size(); ++i) {
+      const GpuId gpu = node.gpus[(channel + i) % node.gpus.size()];
+      ring.push_back({gpu, gpu});
+    }
+    if (across) ring.back().via = node.gpus[channel];
+  }
+  return ring;
+}
+
+/// Every rank has a chunk of each channel; each chunk goes round from neighbour to neighbour, one hop a step. A rank's
+/// step begins when its last is over and the chunk is there; only then its latency runs, so that n steps cost n
+/// latencies on the slowest edge too: the sum that was fitted.
+void send_round(SendGraph& graph, const GroupLayout& layout, std::size_t steps, double message, const Goodput& goodput,
+                Duration step) {
+  const std::size_t n = layout.ranks();
+  const std::size_t channels = layout.nodes.size() > 1 ? layout.ranks_per_node_min() : 1;
+  graph.reserve(steps * channels * n, 2 * (steps - 1) * channels * n);
+  std::vector<std::vector<RingPlace>> rings;
+  for (std::size_t c = 0; c < channels; ++c) rings.push_back(ring_of(layout, c));
+  ChunkSend send{.wire = message / static_cast<double>(n * channels),
+                 .in_node_goodput = goodput.in_node,
+                 .between_goodput = goodput.between,
+                 .latency = step};
+  for (std::size_t k = 0; k < steps; ++k) {
+    for (std::size_t c = 0; c < channels; ++c) {
+      for (std::size_t i = 0; i < n; ++i) {
+        send.from = rings[c][i].gpu;
+        send.via = rings[c][i].via;
+        send.to = rings[c][(i + 1) % n].gpu;
+        send.flow = static_cast<std::uint32_t>(c);
+        if (k == 0) {
+          graph.add(send);
+          continue;
+        }
+        const std::size_t before = ((k - 1) * channels + c) * n;
+        const std::uint32_t waits[] = {static_cast<std::uint32_t>(before + (i + n - 1) % n),
+                                       static_cast<std::uint32_t>(before + i)};
+        send.behind = waits[1];
+        graph.add(send, waits);
+      }
+    }
+  }
+}
+
+/// The edges of channel c's chain from the root, as class Chain adds them.
+std::vector<TreeEdge> chain_of(const GroupLayout& layout, std::size_t c, const Goodput& goodput,
+                               const Transport& transport) {
+  std::vector<TreeEdge> edges;
+  const TreeEdge between{.flow = static_cast<std::uint32_t>(c),
+                         .in_node_goodput = goodput.in_node,
+                         .between_goodput = goodput.between,
+                         .latency = transport.network.ring_step};
+  TreeEdge inside = between;
+  inside.flow = 0;
+  inside.latency = transport.node.ring_step;
+  std::optional<std::uint32_t> into_head;  // the edge that leads to the node's c-th member
+  for (std::size_t node = 0; node < layout.nodes.size(); ++node) {
+    const std::vector<GpuId>& gpus = layout.nodes[node].gpus;
+    const std::size_t first = node == 0 ? 0 : c;
+    if (node > 0) {
+      edges.push_back(between);
+      edges.back().parent = layout.nodes[node - 1].gpus[c];
+      edges.back().child = gpus[c];
+      edges.back().above = into_head;
+      into_head = static_cast<std::uint32_t>(edges.size() - 1);
+    }
+    std::optional<std::uint32_t> above = into_head;
+    for (std::size_t i = 1; i < gpus.size(); ++i) {
+      edges.push_back(inside);
+      edges.back().parent = gpus[(first + i - 1) % gpus.size()];
+      edges.back().child = gpus[(first + i) % gpus.size()];
+      edges.back().above = above;
+      above = static_cast<std::uint32_t>(edges.size() - 1);
+      if (node == 0 && i == c) into_head = above;
+    }
+  }
+  return edges;
+}
+
 class Ring final : public CollectiveAlgorithm {
  public:
   [[nodiscard]] Algorithm id() const override { return Algorithm::ring; }
@@ -136,17 +225,54 @@ class Ring final : public CollectiveAlgorithm {
                                          const CollectiveContext& context) const override {
     if (layout.ranks() <= 1) return {};
     UsageSum sum(context);
-    const Transport& transport = context.transport;
-    const bool across = layout.nodes.size() > 1;
-    const Bandwidth ring_rate =
-        across ? transport.node.ring_rate_across.value_or(transport.node.ring_rate) : transport.node.ring_rate;
-    const Goodput goodput{ring_rate / transport.node.line, transport.network.efficiency};
+    const Goodput goodput = goodput_of(layout, context.transport);
     if (is_rooted(op)) {
       Chain(sum, layout, op == Collective::reduce, goodput).add();
     } else {
       add_closed_ring(sum, layout, busbw_factor(op, layout.ranks()), goodput);
     }
     return sum.take();
+  }
+
+  /// Rings: n chunks a channel, all steps of equal latency. Broadcast and reduce: the chain, in pieces.
+  [[nodiscard]] SendGraph sends(Collective op, Protocol protocol, Bytes size, const GroupLayout& layout,
+                                const CollectiveContext& context) const override {
+    SendGraph graph;
+    if (layout.ranks() <= 1) return graph;
+    const GroupShape shape = shape_of(context.fabric, layout);
+    graph.launch = timing::launch(shape, context.transport);
+    const Duration chain = latency(op, protocol, size, shape, context.transport) - graph.launch;
+    const Goodput goodput = goodput_of(layout, context.transport);
+    const auto message = static_cast<double>(size.count());
+    if (!is_rooted(op)) {
+      const auto steps = static_cast<std::size_t>(timing::ring_steps(op, shape).all);
+      send_round(graph, layout, steps, message, goodput, context.transport.node.ring_step);
+      graph.stretch_latencies(chain);
+      return graph;
+    }
+    const std::size_t channels = layout.nodes.size() > 1 ? layout.ranks_per_node_min() : 1;
+    const std::uint32_t pieces = pieces_of(message / static_cast<double>(channels), context.pieces);
+    for (std::size_t c = 0; c < channels; ++c) {
+      TreePipeline way(graph, chain_of(layout, c, goodput, context.transport),
+                       message / static_cast<double>(channels * pieces));
+      for (std::uint32_t p = 0; p < pieces; ++p) {
+        if (op == Collective::reduce) {
+          way.reduce();
+        } else {
+          way.broadcast({});
+        }
+      }
+    }
+    graph.stretch_latencies(chain);
+    return graph;
+  }
+
+ private:
+  [[nodiscard]] static Goodput goodput_of(const GroupLayout& layout, const Transport& transport) {
+    const bool across = layout.nodes.size() > 1;
+    const Bandwidth ring_rate =
+        across ? transport.node.ring_rate_across.value_or(transport.node.ring_rate) : transport.node.ring_rate;
+    return {ring_rate / transport.node.line, transport.network.efficiency};
   }
 };
 

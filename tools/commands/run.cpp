@@ -31,7 +31,8 @@ Syntax run_syntax() {
       "trace", po::value<std::string>()->value_name("FILE"),
       "write a timeline for ui.perfetto.dev; compressed if FILE ends in .gz")(
       "fidelity", po::value<std::string>()->value_name("NAME"),
-      "fluid (default): transfers share links; analytic: each as on an idle network");
+      "fluid (default): transfers share links; analytic: each as on an idle network; flows: each as its single chunk "
+      "sends, slow and exact");
   syntax.examples = {
       "run scenarios/llama3-8b-one-node.yaml",
       "run scenarios/llama3-8b-one-node.yaml --set training.global_batch=64 --trace step.json.gz --json -"};

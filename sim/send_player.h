@@ -1,0 +1,67 @@
+// Plays calls send by send: what the player uses at fidelity `flows`.
+//
+// A call in flight counts, for each of its sends, the arrivals that are still missing. When none is, the send's latency
+// passes; when it has, and the send ahead of it in its line has arrived, the send becomes a flow of the network.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "sim/event_queue.h"
+#include "sim/program.h"
+#include "sim/send_plan.h"
+#include "sim/tier_recorder.h"
+
+namespace foretrain {
+
+/// What the player's queue holds: an end of a flow, the start of a call's bytes, or the end of a send's latency.
+struct Cue {
+  static constexpr std::uint32_t nothing = UINT32_MAX;
+  std::uint32_t communicator = nothing;
+  std::uint32_t flow = nothing;
+  std::uint32_t generation = 0;
+  std::uint32_t send = nothing;
+};
+
+class SendPlayer {
+ public:
+  SendPlayer(FluidNetwork& network, EventQueue<Cue>& queue, std::size_t communicators, std::size_t shapes)
+      : network_(network), queue_(queue), calls_(communicators), shape_bytes_(shapes) {}
+
+  /// The launch of a call is over. True when nothing of it moves and it has ended.
+  [[nodiscard]] bool begin(CommunicatorId id, const SendPlan& plan, Time now);
+  /// The latency of a send is over. True when that was the last of its call to arrive (it moves nothing).
+  [[nodiscard]] bool latency_over(CommunicatorId id, std::uint32_t send, Time now);
+  /// A flow has ended. Its communicator when it was the last send of its call to arrive. `tiers` may be null.
+  [[nodiscard]] std::optional<CommunicatorId> flow_ended(FlowId flow, Time now, TierRecorder* tiers);
+
+  [[nodiscard]] const std::vector<double>& shape_bytes() const { return shape_bytes_; }  ///< wire bytes moved
+  [[nodiscard]] std::uint64_t sent() const { return sent_; }
+
+ private:
+  struct Call {
+    const SendPlan* plan = nullptr;
+    std::vector<std::uint32_t> waits;  ///< by send: arrivals missing
+    std::vector<std::uint8_t> gates;   ///< by send: latency and the send ahead, as far as not over
+    std::size_t left = 0;              ///< sends that have not arrived
+  };
+  struct Moving {
+    std::uint32_t communicator = 0;
+    std::uint32_t send = 0;
+    Time since;
+  };
+
+  void ready(CommunicatorId id, std::uint32_t send, Time now);
+  void pass_gate(CommunicatorId id, std::uint32_t send, Time now);
+  bool arrive_all(CommunicatorId id, Time now);
+
+  FluidNetwork& network_;
+  EventQueue<Cue>& queue_;
+  std::vector<Call> calls_;             // by communicator
+  std::vector<Moving> moving_;          // by flow
+  std::vector<std::uint32_t> arrived_;  // of the call at hand, to be worked off
+  std::vector<double> shape_bytes_;
+  std::uint64_t sent_ = 0;
+};
+
+}  // namespace foretrain

@@ -1,0 +1,426 @@
+// Does `flows`, every call as its single chunk sends, say what `fluid` says? The same bytes on every link, the same
+// latency, the same time where bandwidth binds; and where it cannot be the same, how far apart at most, on both sides.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "sim/simulate.h"
+#include "tests/sim/hand_made_fabric.h"
+#include "topology/builders/builders.h"
+
+namespace foretrain {
+namespace {
+
+using Group = std::vector<GpuId>;
+
+struct Setting {
+  std::string name;
+  Fabric fabric;
+  Routing routing;
+};
+
+std::vector<Setting> every_builder() {
+  std::vector<Setting> all;
+  all.push_back({"rail", build_rail_optimised({.gpus = 128, .nodes_per_group = 4}), Routing::rail});
+  all.push_back(
+      {"rail 3:1", build_rail_optimised({.gpus = 128, .nodes_per_group = 4, .oversubscription = 3}), Routing::spread});
+  all.push_back({"fat-tree", build_fat_tree({.gpus = 128, .tiers = 2, .radix = 32}), Routing::spread});
+  all.push_back({"fat-tree ecmp", build_fat_tree({.gpus = 128, .tiers = 3, .radix = 16}), Routing::ecmp});
+  all.push_back({"fat-tree 2:1", build_fat_tree({.gpus = 128, .tiers = 3, .radix = 16, .leaf_oversubscription = 2}),
+                 Routing::spread});
+  all.push_back({"meta",
+                 build_meta_clos({.gpus = 128,
+                                  .gpus_per_rack = 16,
+                                  .racks_per_pod = 4,
+                                  .pods = 2,
+                                  .cluster_switches = 4,
+                                  .aggregation_switches = 2}),
+                 Routing::spread});
+  all.push_back({"torus", build_torus({.shape = {4, 4, 8}}), Routing::dimension_order});
+  return all;
+}
+
+/// One call, each on a communicator of its own, all at once.
+struct Call {
+  Collective op{};
+  Group group;
+  Bytes size;
+};
+Job job_of(const std::vector<Call>& calls) {
+  Job job;
+  job.activities = {"compute"};
+  job.dimensions = {{"dp", false}};
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    ProgramBuilder b;
+    b.communicate(main_stream, {.label = "call", .op = calls[c].op, .size = calls[c].size});
+    job.programs.push_back(std::move(b).build());
+    Communicator communicator;
+    for (const GpuId gpu : calls[c].group) {
+      communicator.members.push_back(id_at<RankId>(job.ranks.size()));
+      job.ranks.push_back({static_cast<std::uint32_t>(c), {id_at<CommunicatorId>(c)}});
+      job.placement.push_back(gpu);
+    }
+    job.communicators.push_back(std::move(communicator));
+  }
+  return job;
+}
+
+struct Both {
+  Measured fluid;
+  Measured flows;
+  [[nodiscard]] double ratio() const { return flows.step.seconds() / fluid.step.seconds(); }
+};
+Both play(const Setting& s, const std::vector<Call>& calls, const Forced& forced, std::uint32_t pieces = 64) {
+  const Job job = job_of(calls);
+  SimulateOptions options{.routing = s.routing, .forced = forced, .pieces = pieces};
+  Measured fluid = simulate(s.fabric, Transport{}, job, options);
+  options.fidelity = Fidelity::flows;
+  return {std::move(fluid), simulate(s.fabric, Transport{}, job, options)};
+}
+
+/// Every algorithm, collective and protocol that serves a group, point-to-point only as pairwise.
+struct Way {
+  Collective op{};
+  Algorithm algorithm{};
+  Protocol protocol{};
+  [[nodiscard]] std::string name() const {
+    return std::string(to_text(op)) + " " + std::string(to_text(algorithm)) + " " + std::string(to_text(protocol));
+  }
+  [[nodiscard]] bool piped() const {  // through a tree or chain, in pieces
+    return algorithm == Algorithm::tree || algorithm == Algorithm::nvls_tree || op == Collective::broadcast ||
+           op == Collective::reduce;
+  }
+};
+std::vector<Way> ways_of(const Fabric& fabric, const Group& group) {
+  const GroupShape shape = shape_of(fabric, GroupLayout(fabric, group));
+  std::vector<Way> ways;
+  for (const Collective op : all_collectives) {
+    if (op == Collective::send_recv && group.size() != 2) continue;
+    for (const auto& how : algorithms())
+      for (const Protocol protocol : all_protocols)
+        if (how->supports(op, protocol, shape, Transport{})) ways.push_back({op, how->id(), protocol});
+  }
+  return ways;
+}
+
+SendGraph graph_of(const Setting& s, const Way& way, Bytes size, const Group& group, std::uint32_t pieces = 64) {
+  const auto router = make_router(s.routing, s.fabric, 1);
+  const Transport transport;
+  return algorithm(way.algorithm)
+      .sends(way.op, way.protocol, size, GroupLayout(s.fabric, group), {s.fabric, *router, transport, pieces});
+}
+
+/// Longest chain of sends: their number, and the sum of their latencies.
+struct Chain {
+  std::size_t sends = 0;
+  Duration latency;
+};
+Chain longest_chain(const SendGraph& graph) {
+  std::vector<std::size_t> sends(graph.size());
+  std::vector<Duration> latency(graph.size());
+  Chain longest;
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    for (const std::uint32_t a : graph.after(i)) {
+      sends[i] = std::max(sends[i], sends[a]);
+      latency[i] = std::max(latency[i], latency[a]);
+    }
+    longest.sends = std::max(longest.sends, ++sends[i]);
+    longest.latency = std::max(longest.latency, latency[i] += graph[i].latency);
+  }
+  return longest;
+}
+
+// ---- the graphs -------------------------------------------------------------------------------------------------
+
+TEST(SendGraph, StretchesTheLongestChainToTheTotalExactly) {
+  SendGraph graph;
+  std::vector<std::uint32_t> last;
+  for (const std::int64_t ps : {3, 7, 11}) {
+    last = {graph.add({.wire = 1, .latency = picoseconds(ps)}, last)};
+  }
+  graph.add({.wire = 1, .latency = picoseconds(5)});
+  graph.stretch_latencies(picoseconds(1'000'003));
+  EXPECT_EQ(longest_chain(graph).latency, picoseconds(1'000'003));
+  EXPECT_NEAR(static_cast<double>(graph[3].latency.ps()), 1'000'003 * 5.0 / 21, 1);
+}
+
+TEST(SendGraph, PiecesAreAtMostAsManyAsAskedAndNotTiny) {
+  EXPECT_EQ(pieces_of(1, 64), 1U);
+  EXPECT_EQ(pieces_of(32 * 1024 * 5, 64), 5U);
+  EXPECT_EQ(pieces_of(1e12, 64), 64U);
+}
+
+TEST(Sends, AnAlgorithmWithoutThemSaysSo) {
+  class Bare final : public CollectiveAlgorithm {
+   public:
+    [[nodiscard]] Algorithm id() const override { return Algorithm::ring; }
+    [[nodiscard]] bool supports(Collective, Protocol, const GroupShape&, const Transport&) const override {
+      return false;
+    }
+    [[nodiscard]] Duration latency(Collective, Protocol, Bytes, const GroupShape&, const Transport&) const override {
+      return {};
+    }
+    [[nodiscard]] std::optional<double> rate_cap(Collective, Protocol, const GroupShape&,
+                                                 const Transport&) const override {
+      return {};
+    }
+    [[nodiscard]] std::vector<Usage> usage(Collective, Protocol, const GroupLayout&,
+                                           const CollectiveContext&) const override {
+      return {};
+    }
+  };
+  const Fabric fabric = hand_made({});
+  const auto router = make_router(Routing::spread, fabric, 1);
+  const Transport transport;
+  try {
+    static_cast<void>(Bare().sends(Collective::all_reduce, Protocol::simple, bytes(1),
+                                   GroupLayout(fabric, first_gpus(2)), {fabric, *router, transport}));
+    FAIL();
+  } catch (const std::logic_error& e) {
+    EXPECT_NE(std::string(e.what()).find("ring"), std::string::npos);
+  }
+}
+
+/// Launch and the longest chain of latencies are the closed form's latency, to the picosecond; and one byte takes that
+/// in both fidelities, but for the picoseconds that a byte takes.
+TEST(Sends, LatencyIsTheClosedForms) {
+  for (const Setting& s : every_builder())
+    for (const std::size_t n : {2, 8, 13, 64}) {
+      const Group group = first_gpus(n);
+      const GroupShape shape = shape_of(s.fabric, GroupLayout(s.fabric, group));
+      for (const Way& way : ways_of(s.fabric, group)) {
+        SCOPED_TRACE(s.name + ", " + std::to_string(n) + ", " + way.name());
+        const SendGraph graph = graph_of(s, way, mebibytes(1), group);
+        EXPECT_EQ(graph.launch + longest_chain(graph).latency,
+                  algorithm(way.algorithm).latency(way.op, way.protocol, mebibytes(1), shape, Transport{}));
+        const Both one = play(s, {{way.op, group, bytes(1)}}, {way.algorithm, way.protocol});
+        EXPECT_NEAR(one.ratio(), 1, 1e-3);
+      }
+    }
+}
+
+/// Groups of odd make, too: part of a node, uneven nodes, one GPU a node, scattered order.
+TEST(Sends, PutTheSameBytesOnEveryLinkAsTheUsageVector) {
+  const std::vector<Setting> settings = every_builder();
+  std::vector<Group> groups = {first_gpus(3), first_gpus(8), first_gpus(13), strided_gpus(3, 8, 9), first_gpus(32)};
+  groups.push_back({GpuId{17}, GpuId{1}, GpuId{16}, GpuId{0}, GpuId{40}, GpuId{2}});
+  for (const Setting& s : settings)
+    for (const Group& group : groups)
+      for (const Way& way : ways_of(s.fabric, group)) {
+        SCOPED_TRACE(s.name + ", " + std::to_string(group.size()) + ", " + way.name());
+        const Both both = play(s, {{way.op, group, mebibytes(7)}}, {way.algorithm, way.protocol}, 5);
+        for (std::size_t l = 0; l < both.fluid.links.size(); ++l)
+          ASSERT_NEAR(both.flows.links[l].bytes, both.fluid.links[l].bytes, 1e-12 * both.fluid.links[l].bytes)
+              << s.fabric.name(id_at<LinkId>(l));
+      }
+}
+
+// ---- where bandwidth binds ----------------------------------------------------------------------------------------
+
+/// Rings, NVLS and all-to-all: nothing is lost between the steps.
+TEST(Flows, AgreeWithFluidWithinTwoPercentOnEveryBuilder) {
+  for (const Setting& s : every_builder())
+    for (const std::size_t n : {8, 32, 128}) {
+      const Group group = first_gpus(n);
+      for (const Way& way : ways_of(s.fabric, group)) {
+        if (way.piped()) continue;
+        SCOPED_TRACE(s.name + ", " + std::to_string(n) + ", " + way.name());
+        EXPECT_NEAR(play(s, {{way.op, group, gibibytes(2)}}, {way.algorithm, way.protocol}).ratio(), 1, 0.02);
+      }
+    }
+}
+
+/// A message that goes through a tree or chain in P pieces comes out when its last piece does: h - 1 hops after the
+/// first hop has passed all, h the sends of the longest chain. At worst a hop takes a P-th of the whole transfer. From
+/// below, the busiest link has to carry everything after the launch: latency of later pieces is hidden.
+TEST(Flows, OfTreesAndChainsAreLaterByTheFillOfThePipeline) {
+  const Bytes size = gibibytes(8);
+  constexpr std::uint32_t pieces = 16;
+  for (const Setting& s : every_builder())
+    for (const std::size_t n : {8, 16, 64}) {
+      const Group group = first_gpus(n);
+      const GroupShape shape = shape_of(s.fabric, GroupLayout(s.fabric, group));
+      for (const Way& way : ways_of(s.fabric, group)) {
+        if (!way.piped() || way.protocol != Protocol::simple) continue;
+        SCOPED_TRACE(s.name + ", " + std::to_string(n) + ", " + way.name());
+        const Both both = play(s, {{way.op, group, size}}, {way.algorithm, way.protocol}, pieces);
+        const SendGraph graph = graph_of(s, way, size, group, pieces);
+        const double latency =
+            algorithm(way.algorithm).latency(way.op, way.protocol, size, shape, Transport{}).seconds();
+        const double transfer = both.fluid.step.seconds() - latency;
+        const double fill = static_cast<double>(longest_chain(graph).sends - 1) / pieces * transfer;
+        EXPECT_GE(both.flows.step.seconds(), (graph.launch.seconds() + transfer) * (1 - 1e-9));
+        EXPECT_LE(both.flows.step.seconds(), (latency + transfer + fill) * (1 + 1e-9));
+      }
+    }
+}
+
+/// A chain of h equal hops is the worst case, to the digit: (P + h - 1) pieces' time.
+TEST(Flows, OfAChainAreItsFillLate) {
+  const Setting s{"node", hand_made({.nodes = 1}), Routing::spread};
+  for (const Collective op : {Collective::broadcast, Collective::reduce})
+    for (const std::uint32_t pieces : {4U, 64U}) {
+      const Both both = play(s, {{op, first_gpus(8), gibibytes(4)}}, {Algorithm::ring, Protocol::simple}, pieces);
+      const GroupShape shape = shape_of(s.fabric, GroupLayout(s.fabric, first_gpus(8)));
+      const double latency =
+          algorithm(Algorithm::ring).latency(op, Protocol::simple, gibibytes(4), shape, Transport{}).seconds();
+      const double transfer = both.fluid.step.seconds() - latency;
+      EXPECT_NEAR(both.flows.step.seconds(), latency + transfer * (pieces + 6) / pieces, 1e-6 * transfer);
+    }
+}
+
+TEST(Flows, OfTreesAndChainsAgreeWithinTwoPercentWhenThePiecesAreFine) {
+  for (const Setting& s : every_builder()) {
+    const Group group = first_gpus(16);
+    for (const Way& way : ways_of(s.fabric, group)) {
+      if (!way.piped() || way.protocol != Protocol::simple) continue;
+      SCOPED_TRACE(s.name + ", " + way.name());
+      const bool chain = way.algorithm == Algorithm::ring;  // up to 15 hops that nothing overlaps
+      const Both both = play(s, {{way.op, group, gibibytes(16)}}, {way.algorithm, way.protocol}, chain ? 1024U : 128U);
+      EXPECT_NEAR(both.ratio(), 1, 0.02);
+    }
+  }
+}
+
+/// What LL and LL128 move at most bounds every line, whatever the links could do.
+TEST(Flows, KeepTheProtocolsCap) {
+  const Setting s{"node", hand_made({.nodes = 2}), Routing::spread};
+  const Group group = first_gpus(16);
+  const GroupShape shape = shape_of(s.fabric, GroupLayout(s.fabric, group));
+  for (const Protocol protocol : {Protocol::ll, Protocol::ll128}) {
+    const auto cap = algorithm(Algorithm::ring).rate_cap(Collective::all_reduce, protocol, shape, Transport{});
+    const Both both = play(s, {{Collective::all_reduce, group, gibibytes(4)}}, {Algorithm::ring, protocol});
+    const double transfer = static_cast<double>(gibibytes(4).count()) / cap.value();
+    EXPECT_GE(both.flows.step.seconds(), transfer);
+    EXPECT_NEAR(both.ratio(), 1, 0.001);
+  }
+}
+
+// ---- sharing ------------------------------------------------------------------------------------------------------
+
+TEST(Flows, OfTwoCollectivesOnTheSameLinksAgreeWithFluid) {
+  for (const Setting& s : every_builder())
+    for (const Collective op : {Collective::all_gather, Collective::all_reduce, Collective::all_to_all}) {
+      SCOPED_TRACE(s.name + ", " + std::string(to_text(op)));
+      const Algorithm how = op == Collective::all_to_all ? Algorithm::pairwise : Algorithm::ring;
+      const Bytes size = gibibytes(4);
+      const Call alone{op, strided_gpus(0, 2, 32), size};
+      const Both both = play(s, {alone, alone}, {how, Protocol::simple});
+      EXPECT_NEAR(both.ratio(), 1, 0.02);
+      EXPECT_GT(both.flows.step.seconds(), 1.9 * play(s, {alone}, {how, Protocol::simple}).flows.step.seconds());
+    }
+}
+
+/// All data-parallel rings of a job with 8 tensor-parallel ranks.
+TEST(Flows, OfAllDataParallelRingsAgreeWithFluid) {
+  for (const Setting& s : every_builder()) {
+    SCOPED_TRACE(s.name);
+    std::vector<Call> calls;
+    for (std::size_t c = 0; c < 8; ++c)
+      calls.push_back({Collective::reduce_scatter, strided_gpus(c, 8, 16), gibibytes(1)});
+    EXPECT_NEAR(play(s, calls, {Algorithm::ring, Protocol::simple}).ratio(), 1, 0.02);
+  }
+}
+
+/// Where collectives with different numbers of flows share an oversubscribed trunk, `fluid` weighs them by their flows
+/// on their busiest link as a whole, `flows` by who is there at the moment: the ends differ (by a third here). Both
+/// stay between the longer one alone and one after the other.
+TEST(Flows, OfDifferentCollectivesStayBetweenTogetherAndInTurn) {
+  const Call ring{Collective::all_gather, strided_gpus(0, 8, 16), gibibytes(2)};
+  const Call exchange{Collective::all_to_all, first_gpus(128), gibibytes(1)};
+  for (const Setting& s : every_builder()) {
+    SCOPED_TRACE(s.name);
+    const Forced simple{std::nullopt, Protocol::simple};
+    const Both together = play(s, {ring, exchange}, simple);
+    const Both first = play(s, {ring}, simple), second = play(s, {exchange}, simple);
+    for (const auto fidelity : {&Both::fluid, &Both::flows}) {
+      const Duration a = (first.*fidelity).step, b = (second.*fidelity).step;
+      EXPECT_GE((together.*fidelity).step.seconds(), std::max(a, b).seconds() * (1 - 1e-9));
+      EXPECT_LE((together.*fidelity).step, a + b);
+    }
+  }
+}
+
+/// Incast: n senders share the receiver's link evenly in both.
+TEST(Flows, OfAnIncastShareTheReceiver) {
+  const Setting s{"hand", hand_made({.nodes = 8}), Routing::spread};
+  std::vector<Call> calls;
+  for (std::size_t node = 1; node < 8; ++node)
+    calls.push_back({Collective::send_recv, {id_at<GpuId>(8 * node), GpuId{0}}, mebibytes(512)});
+  EXPECT_NEAR(play(s, calls, {}).ratio(), 1, 1e-9);
+}
+
+/// The slowest edge of a ring sets its pace; the others wait for it and make up nothing.
+TEST(Flows, OfARingWithOneSlowNodeFollowTheSlowest) {
+  FabricBuilder b;
+  const TierId tier = b.tier("nic");
+  const VertexId leaf = b.add(VertexKind::leaf);
+  for (int n = 0; n < 6; ++n) {
+    const NodeId node = b.node();
+    const VertexId gpu = b.add(VertexKind::gpu, node), nic = b.add(VertexKind::nic, node);
+    b.connect(gpu, nic, gigabytes_per_second(100), nanoseconds(500), tier);
+    b.connect(nic, leaf, gigabytes_per_second(n == 2 ? 10 : 50), nanoseconds(500), tier);
+  }
+  const Setting s{"slow", std::move(b).build(), Routing::spread};
+  for (const Collective op : {Collective::all_reduce, Collective::all_gather}) {
+    const Both both = play(s, {{op, first_gpus(6), gibibytes(1)}}, {Algorithm::ring, Protocol::simple});
+    EXPECT_GE(both.ratio(), 1 - 1e-9);
+    EXPECT_LE(both.ratio(), 1.02);
+  }
+}
+
+// ---- the player -----------------------------------------------------------------------------------------------------
+
+TEST(Flows, AreTheSameEveryTime) {
+  const std::vector<Setting> settings = every_builder();
+  const Setting& s = settings[3];
+  const std::vector<Call> calls = {{Collective::all_reduce, first_gpus(24), mebibytes(64)},
+                                   {Collective::all_to_all, strided_gpus(1, 3, 20), mebibytes(64)}};
+  const Both once = play(s, calls, {}), again = play(s, calls, {});
+  EXPECT_EQ(once.flows.step, again.flows.step);
+  for (std::size_t l = 0; l < once.flows.links.size(); ++l) {
+    EXPECT_EQ(once.flows.links[l].bytes, again.flows.links[l].bytes);
+    EXPECT_EQ(once.flows.links[l].saturated, again.flows.links[l].saturated);
+  }
+}
+
+TEST(Flows, OfATracedStepFillTheTiersByTheBytesThatCrossed) {
+  const Fabric fabric = hand_made({});
+  const Job job = job_of({{Collective::all_reduce, first_gpus(16), gibibytes(1)}});
+  const Measured m = simulate(fabric, Transport{}, job, {.fidelity = Fidelity::flows, .traced = {RankId{0}}});
+  ASSERT_EQ(m.tiers.size(), fabric.tiers().size());
+  for (std::size_t t = 0; t < m.tiers.size(); ++t) {
+    double moved = 0, recorded = 0;
+    for (std::size_t l = 0; l < m.links.size(); ++l)
+      if (fabric.link(id_at<LinkId>(l)).tier.index() == t) moved += m.links[l].bytes;
+    const double full = static_cast<double>(fabric.tiers()[t].bandwidth.bytes_per_s()) * m.tiers[t].bin.seconds();
+    for (const double u : m.tiers[t].utilization) recorded += u * full;
+    EXPECT_NEAR(recorded, moved, 1e-9 * moved);
+  }
+}
+
+RC_GTEST_PROP(Flows, NeverBeatTheBusiestLinkNorTheLatency, ()) {
+  static const std::vector<Setting> settings = every_builder();
+  const Setting& s = settings[*rc::gen::inRange<std::size_t>(0, settings.size())];
+  const auto n = *rc::gen::inRange<std::size_t>(2, 24);
+  const auto stride = *rc::gen::inRange<std::size_t>(1, 6);
+  const Group group = strided_gpus(*rc::gen::inRange<std::size_t>(0, 8), stride, n);
+  const std::vector<Way> ways = ways_of(s.fabric, group);
+  const Way way = ways[*rc::gen::inRange<std::size_t>(0, ways.size())];
+  const auto size = bytes(*rc::gen::inRange<std::int64_t>(1, std::int64_t{1} << 30));
+  const Measured m = simulate(
+      s.fabric, Transport{}, job_of({{way.op, group, size}}),
+      {.fidelity = Fidelity::flows, .routing = s.routing, .forced = {way.algorithm, way.protocol}, .pieces = 8});
+  const GroupShape shape = shape_of(s.fabric, GroupLayout(s.fabric, group));
+  const Duration latency = algorithm(way.algorithm).latency(way.op, way.protocol, size, shape, Transport{});
+  RC_ASSERT(m.step >= latency);
+  for (std::size_t l = 0; l < m.links.size(); ++l) {
+    const auto rate = static_cast<double>(s.fabric.link(id_at<LinkId>(l)).bandwidth.bytes_per_s());
+    RC_ASSERT(m.links[l].bytes <= rate * m.step.seconds() * (1 + 1e-9));
+  }
+}
+
+}  // namespace
+}  // namespace foretrain
