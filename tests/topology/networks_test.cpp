@@ -325,6 +325,11 @@ TEST(Sites, OneIsAsIfThereWereNoOther) {
   EXPECT_EQ(fabric.vertex_count(), alone.vertex_count());
   EXPECT_EQ(fabric.link_count(), alone.link_count());
   EXPECT_EQ(analyse(fabric).bisection, analyse(alone).bisection);
+  ASSERT_EQ(fabric.tiers().size(), alone.tiers().size());
+  for (std::size_t t = 0; t < alone.tiers().size(); ++t) {
+    EXPECT_EQ(fabric.tiers()[t].name, alone.tiers()[t].name);
+    EXPECT_EQ(fabric.tiers()[t].links, alone.tiers()[t].links);
+  }
 }
 
 TEST(Sites, WhatIsNoneIsRefused) {

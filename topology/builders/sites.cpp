@@ -20,6 +20,9 @@ constexpr std::uint32_t sites_most = 64;
 
 /// Copies the fabric of a site; returns its topmost switches.
 std::vector<VertexId> add_site(FabricBuilder& into, const Fabric& site, std::uint32_t number) {
+  for (const Tier& tier : site.tiers()) {  // first, so that they keep their order
+    static_cast<void>(into.tier(tier.name));
+  }
   std::vector<NodeId> nodes;
   for (std::size_t n = 0; n < site.node_count(); ++n) {
     nodes.push_back(into.node());
