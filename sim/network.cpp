@@ -14,18 +14,16 @@
 // only, and a flow on none has its idle rate, to the last bit.
 //
 // 2. The rest is progressive filling: all flows' rates rise together as weight * level (the water), and stop where a
-// resource is full or an idle rate is reached. What happens below level t does not depend on flows that stop at t or
-// above, but for their being there: no resource that they use has filled by then. So
-//   - when a flow of level r ends, all that stopped below r stays: up to r its resources were not full with it, nor are
-//     they without it;
-//   - when flows start, all that stopped below w stays, where w is the least, over their resources, of the level at
-//     which the resource is full if they take it and each flow there already takes the lower of it and its own, and
-//     their own caps. Were the least new level p below w, then on its bottleneck every other flow would have at most p,
-//     and those that were there the lower of p and what they had: by the choice of w that does not fill the resource.
-//     (Flows that end at the same instant do no harm while p < r: below r the rest has the levels it had.)
-// So only levels from `floor_` = min(r, w) are solved again, and of those only what is connected to a start or an end
-// through such flows. Each contended resource keeps its flows sorted by level: what is to be solved is its tail. Flows
-// freeze in ascending order of level, so the tail comes back sorted by itself.
+// resource is full or an idle rate is reached. Let the old and the new problem fill side by side, and let p be the
+// first level at which they part: some resource is full at p in one of them only, and some flow ended or started there.
+//   - It is full in the old one: then a flow has ended there, and p is the highest level on it.
+//   - It is full in the new one: flows have started there. Up to p the others take the lower of p and what they had,
+//   and
+//     the new ones at most the lower of p and their caps. So p is at least the level at which that fills the resource.
+// `floor_` is the least of these levels over the resources of all starts and ends: what was below it stays, and what is
+// new below it has its idle rate. Only what is from the floor up, and connected to a start or an end through such
+// flows, is solved again. Each contended resource keeps its flows sorted by level: what is to be solved is its tail.
+// Flows freeze in ascending order of level, so the tail comes back sorted by itself.
 //
 // 3. Capacities, and load * weight, are added up as integers. Sums are the same in any order and starts and ends cancel
 // exactly; so a difference of large sums keeps all its digits.
@@ -59,6 +57,13 @@ struct LowestFirst {
   template <class Level>
   bool operator()(const Level& a, const Level& b) const {
     return a.level != b.level ? a.level > b.level : a.index > b.index;
+  }
+};
+
+struct HighestFirst {
+  template <class Level>
+  bool operator()(const Level& a, const Level& b) const {
+    return LowestFirst()(b, a);
   }
 };
 
@@ -180,7 +185,6 @@ FlowId FluidNetwork::start(ShapeId shape, double amount, Time now) {
     Resource& resource = resources_[l.resource];
     resource.members.push_back({.flow = id, .life = flow.life});
     resource.demand += part_of(resource, l.load, s.idle_rate);
-    resource.fresh += pull_of(l.load, s.weight);
   }
   started_.push_back(id);
   ++active_;
@@ -197,10 +201,9 @@ void FluidNetwork::finish(FlowId id, Time now) {
   ++flow.life;
   for (const ShapeLoad& l : loads_of(flow)) {
     Resource& resource = resources_[l.resource];
+    leave(l.resource, flow.level);
     resource.used -= part_of(resource, l.load, flow.rate);
     resource.demand -= part_of(resource, l.load, shape.idle_rate);
-    if (resource.ordered) floor_ = std::min(floor_, flow.level);
-    leave(l.resource);
     if (maybe_full(resource))
       list_for_check(l.resource);
     else if (resource.full)
@@ -213,16 +216,24 @@ void FluidNetwork::finish(FlowId id, Time now) {
   --active_;
 }
 
-/// A flow has left an entry behind. In a list by level it is of the tail that the next resolve takes.
-void FluidNetwork::leave(std::uint32_t r) {
+/// A flow of this level leaves a dead entry behind. Where the resource was full, everything from its highest level up
+/// may now rise: asked at the first to leave in an instant, when all is as it was solved.
+void FluidNetwork::leave(std::uint32_t r, double level) {
   Resource& resource = resources_[r];
-  if (resource.ordered) {
-    if (!resource.to_share) to_share_.push_back(r);
+  if (resource.ordered && !resource.to_share) {
     resource.to_share = true;
-    return;
+    to_share_.push_back(r);
+    if (resource.used >= full_min) floor_ = std::min(floor_, std::max(level, highest_level(resource)));
   }
   ++resource.dead;
   if (resource.dead > dead_min && 2 * resource.dead > resource.members.size()) drop_dead(resource);
+}
+
+/// Of those with a rate; 0 without any.
+double FluidNetwork::highest_level(const Resource& resource) const {
+  for (auto m = resource.members.rbegin(); m != resource.members.rend(); ++m)
+    if (alive(*m) && flows_[m->flow].rate > 0) return flows_[m->flow].level;
+  return 0;
 }
 
 void FluidNetwork::drop_dead(Resource& resource) {
@@ -246,28 +257,23 @@ std::span<const FluidNetwork::Finish> FluidNetwork::resolve(Time now) {
     fill();
     ++resolves_;
   }
-  for (const std::uint32_t f : started_)
-    for (const ShapeLoad& l : loads_of(flows_[f])) resources_[l.resource].fresh = 0;
   started_.clear();
   floor_ = uncapped;
   check_full();
   return finishes_;
 }
 
-/// Lowers the floor from the lowest level that ended to the lowest that the new flows may have.
+/// Lowers the floor from the lowest level that may rise to the lowest that the new flows may press on.
 void FluidNetwork::lower_floor() {
   for (const std::uint32_t f : started_) {
-    bool shares = false;
     for (const ShapeLoad& l : loads_of(flows_[f])) {
       Resource& resource = resources_[l.resource];
       if (!contended(resource)) continue;
-      shares = true;
       if (!resource.ordered) order(resource);
       if (resource.bounded == epoch_) continue;
       resource.bounded = epoch_;
       floor_ = std::min(floor_, fresh_level(l.resource));
     }
-    if (shares) floor_ = std::min(floor_, cap_level(flows_[f]));
   }
   floor_ *= 1 - floor_margin;
 }
@@ -285,26 +291,48 @@ void FluidNetwork::order(Resource& resource) {
     std::sort(resource.members.begin(), resource.members.end(), lower);
 }
 
-/// The level at which a resource is full if its new flows take it and each old one the lower of it and its own, or
-/// something above the floor. Taking the old ones in from the highest, the level only rises.
-double FluidNetwork::fresh_level(std::uint32_t r) const {
+/// The level at which a resource is full if each new flow takes the lower of it and its cap, and each old one the lower
+/// of it and its own level; or something above the floor. From all at their highest, flows are lowered from the top,
+/// until what is over capacity is gone.
+double FluidNetwork::fresh_level(std::uint32_t r) {
   const Resource& resource = resources_[r];
-  Part used = resource.used;
-  Wide pull = resource.fresh;
-  double level = level_of(resource, used, pull);
-  for (auto m = resource.members.rbegin(); m != resource.members.rend() && level < floor_; ++m) {
-    const Flow& flow = flows_[m->flow];
-    if (!alive(*m) || flow.rate == 0) continue;
-    if (level >= flow.level) break;
-    const auto loads = loads_of(flow);
-    const auto here =
-        std::lower_bound(loads.begin(), loads.end(), r,
-                         [](const ShapeLoad& l, std::uint32_t resource_at) { return l.resource < resource_at; });
-    used -= part_of(resource, here->load, flow.rate);
-    pull += pull_of(here->load, shapes_[flow.shape].weight);
-    level = level_of(resource, used, pull);
+  Wide used = resource.used;
+  caps_.clear();
+  auto old = resource.members.rbegin();
+  for (; old != resource.members.rend() && (!alive(*old) || flows_[old->flow].rate == 0); ++old) {
+    if (!alive(*old)) continue;
+    const Flow& flow = flows_[old->flow];
+    used += part_of(resource, load_on(flow, r), shapes_[flow.shape].idle_rate);
+    caps_.push_back({.level = cap_level(flow), .index = old->flow});
+  }
+  std::make_heap(caps_.begin(), caps_.end(), HighestFirst());
+  Wide pull = 0;
+  double level = used > whole ? 0 : uncapped;
+  while (level < floor_) {
+    while (old != resource.members.rend() && !alive(*old)) ++old;
+    const double of_old = old != resource.members.rend() ? flows_[old->flow].level : 0;
+    const double of_new = caps_.empty() ? 0 : caps_.front().level;
+    if (level >= std::max(of_old, of_new)) break;
+    const Flow& flow = flows_[of_new >= of_old ? caps_.front().index : old->flow];
+    const Shape& shape = shapes_[flow.shape];
+    const double load = load_on(flow, r);
+    used -= part_of(resource, load, of_new >= of_old ? shape.idle_rate : flow.rate);
+    pull += pull_of(load, shape.weight);
+    if (used <= whole) level = level_of(resource, static_cast<Part>(used), pull);
+    if (of_new >= of_old) {
+      std::pop_heap(caps_.begin(), caps_.end(), HighestFirst());
+      caps_.pop_back();
+    } else {
+      ++old;
+    }
   }
   return level;
+}
+
+double FluidNetwork::load_on(const Flow& flow, std::uint32_t r) const {
+  const auto loads = loads_of(flow);
+  const auto before = [](const ShapeLoad& l, std::uint32_t resource) { return l.resource < resource; };
+  return std::lower_bound(loads.begin(), loads.end(), r, before)->load;
 }
 
 void FluidNetwork::collect_all() {
@@ -338,7 +366,9 @@ void FluidNetwork::take_tail(Resource& resource) {
   resource.tail_begin = tails_.size();
   while (!resource.members.empty()) {
     const Member last = resource.members.back();
-    if (alive(last)) {
+    if (!alive(last)) {
+      --resource.dead;
+    } else {
       if (flows_[last.flow].level < floor_) break;
       tails_.push_back(last);
     }
@@ -467,12 +497,21 @@ void FluidNetwork::freeze(std::uint32_t f, double level, double rate) {
     if (resource.visited == epoch_) {
       resource.pull -= pull_of(l.load, weight);
       --resource.open;
-      resource.members.push_back({.flow = f, .life = flow.life});
+      put_in_order(resource, {.flow = f, .life = flow.life}, level);
     } else {
       resource.used -= part_of(resource, l.load, before);
     }
     if (changed && maybe_full(resource)) list_for_check(l.resource);
   }
+}
+
+/// Behind all that are not higher. Only a new flow with a low cap belongs below the floor, among those that stay.
+void FluidNetwork::put_in_order(Resource& resource, const Member& member, double level) {
+  auto at = resource.members.end();
+  if (level < floor_) {
+    while (at != resource.members.begin() && (!alive(at[-1]) || flows_[at[-1].flow].level > level)) --at;
+  }
+  resource.members.insert(at, member);
 }
 
 void FluidNetwork::run_free(std::uint32_t f) {

@@ -4,7 +4,7 @@
 // load(r) * x; it may have a rate cap of its own. Rates are the weighted max-min fair ones: x is lexicographically
 // maximal in x / weight, so every flow has a bottleneck (a full resource on which no other flow has a larger
 // x / weight, or its own cap) and no resource is above its capacity. Call x / weight the *level* of a flow. Rates are
-// recomputed only for flows whose level is at least that of one that started or ended, and which are connected to it
+// recomputed only from the lowest level up that a start or an end can touch, and only for flows connected to one
 // through such flows and through resources that cannot carry all their flows at full speed; a flow on none of those
 // has its idle rate, to the bit, and costs time in proportion to its resources only.
 //
@@ -122,10 +122,9 @@ class FluidNetwork {
     double units = 0;  ///< 2^61 / capacity
     Part used = 0;     ///< what its flows take at their rates
     Wide demand = 0;   ///< what they would take at their idle rates
-    Wide fresh = 0;    ///< load * weight of those that started since the last resolve
     /// Once contended, by ascending level, those started since the last resolve behind. Else in no order.
     std::vector<Member> members;
-    std::size_t dead = 0;  ///< entries among the members of a resource not ordered
+    std::size_t dead = 0;  ///< entries among the members
     bool ordered = false;
     bool to_share = false;  ///< listed in to_share_
     bool to_check = false;  ///< listed in to_check_
@@ -155,11 +154,13 @@ class FluidNetwork {
   [[nodiscard]] bool shared(const Flow& flow) const;
   [[nodiscard]] double cap_level(const Flow& flow) const;
   std::uint32_t take_flow(std::uint32_t shape);
-  void leave(std::uint32_t resource);
+  void leave(std::uint32_t resource, double level);
+  [[nodiscard]] double highest_level(const Resource& resource) const;
+  [[nodiscard]] double load_on(const Flow& flow, std::uint32_t resource) const;
   void drop_dead(Resource& resource);
   void order(Resource& resource);
   void lower_floor();
-  [[nodiscard]] double fresh_level(std::uint32_t resource) const;
+  [[nodiscard]] double fresh_level(std::uint32_t resource);
   void visit(std::uint32_t resource);
   void take_tail(Resource& resource);
   void dissolve(std::uint32_t resource);
@@ -169,6 +170,7 @@ class FluidNetwork {
   void freeze_tail(const Resource& resource, double level);
   void freeze_capped(double level);
   void freeze(std::uint32_t flow, double level, double rate);
+  void put_in_order(Resource& resource, const Member& member, double level);
   void run_free(std::uint32_t flow);
   bool set_rate(std::uint32_t flow, double rate);
   void list_for_check(std::uint32_t resource);
