@@ -134,19 +134,19 @@ Halves halves(const Fabric& fabric) {
 }
 
 /// What a set of GPUs can put on the network: the first links into switches, of each NIC once. Within the one node of
-/// a fabric: NVLink.
+/// a fabric: all links of the GPUs but those to NICs.
 Bandwidth injection(const Fabric& fabric, const SwitchGraph& graph, std::span<const GpuId> gpus) {
   std::vector<LinkId> links;
   for (const GpuId gpu : gpus) {
     if (fabric.node_count() > 1) {
       for (const Port& port : graph.ports(gpu)) {
-        links.push_back(port.to_switch);
+        links.push_back(graph.way_out(port).back());
       }
       continue;
     }
     const Fabric::LinkRange out = fabric.out_links(fabric.vertex_of(gpu));
     for (LinkId l = out.first; l < out.last; ++l.value) {
-      if (is_switch(fabric.vertex(fabric.link(l).to).kind)) {
+      if (fabric.vertex(fabric.link(l).to).kind != VertexKind::nic) {
         links.push_back(l);
       }
     }

@@ -42,8 +42,8 @@ struct TopologyReport {
 
 [[nodiscard]] TopologyReport analyse(const Fabric& fabric);
 
-/// Max-flow between two disjoint sets of GPUs, in the graph's own link bandwidths (Boost.Graph max-flow). Hosts and
-/// GPUs of neither set do not forward.
+/// Max-flow between two disjoint sets of GPUs, in the graph's own link bandwidths (Boost.Graph max-flow). GPUs of
+/// neither set and hosts that only NICs hang on do not forward.
 [[nodiscard]] Bandwidth max_flow(const Fabric& fabric, std::span<const GpuId> from, std::span<const GpuId> to);
 
 /// Graphviz source of the fabric, GPUs of a node folded into one box when there are more than `most` vertices.

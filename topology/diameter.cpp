@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
+
+#include "topology/routing/node_ways.h"
 
 namespace foretrain {
 namespace {
@@ -38,14 +42,39 @@ Bits without(const Bits& a, const Bits& b) {
 }
 Bits common(const Bits& a, const Bits& b) { return without(a, without(a, b)); }
 
-bool has_nvswitch(const Fabric& fabric, GpuId gpu) {
-  const Fabric::LinkRange out = fabric.out_links(fabric.vertex_of(gpu));
+/// Whether an NVSwitch has all of them as neighbours, which spares a look at every pair.
+bool share_an_nvswitch(const Fabric& fabric, std::span<const GpuId> gpus) {
+  const Fabric::LinkRange out = fabric.out_links(fabric.vertex_of(gpus.front()));
   for (LinkId l = out.first; l < out.last; ++l.value) {
-    if (fabric.vertex(fabric.link(l).to).kind == VertexKind::nvswitch) {
+    const VertexId at = fabric.link(l).to;
+    if (fabric.vertex(at).kind == VertexKind::nvswitch && std::all_of(gpus.begin(), gpus.end(), [&](GpuId gpu) {
+          return find_link(fabric, fabric.vertex_of(gpu), at).has_value();
+        })) {
       return true;
     }
   }
   return false;
+}
+
+/// Links between the two GPUs of a node that are farthest apart inside it; none when it does not join some two.
+std::optional<std::size_t> longest_in_node(const Fabric& fabric, std::span<const GpuId> gpus) {
+  if (gpus.size() > 1 && share_an_nvswitch(fabric, gpus)) {
+    return 2;
+  }
+  double longest = 0;
+  std::vector<LinkShare> path;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    for (std::size_t j = i + 1; j < gpus.size(); ++j) {
+      path.clear();
+      if (!route_in_node(fabric, gpus[i], gpus[j], path)) {
+        return std::nullopt;
+      }
+      // All ways are equally long, so the shares add up to the length.
+      longest = std::max(longest, std::accumulate(path.begin(), path.end(), 0.0,
+                                                  [](double sum, const LinkShare& it) { return sum + it.share; }));
+    }
+  }
+  return static_cast<std::size_t>(std::lround(longest));
 }
 
 class DiameterSearch {
@@ -63,25 +92,24 @@ class DiameterSearch {
   }
 
  private:
-  /// The only node whose GPUs hang by an attachment, if it is the only one. GPUs of a node that has an NVSwitch do not
-  /// meet over the network, so two attachments of the same single node make no pair.
+  /// The only node whose GPUs hang by an attachment, if it is the only one. GPUs of a node that joins them itself do
+  /// not meet over the network, so two attachments of the same single node make no pair.
   void find_homes() {
     const Fabric& fabric = graph_.fabric();
     homes_.resize(graph_.attachment_count());
     std::vector<bool> met(homes_.size(), false);
-    for (std::size_t g = 0; g < fabric.gpu_count(); ++g) {
-      const auto gpu = id_at<GpuId>(g);
-      const std::size_t a = graph_.attachment(gpu).index();
-      const NodeId node = fabric.node_of(gpu);
-      const bool joined = has_nvswitch(fabric, gpu) || fabric.gpus_of(node).size() == 1;
-      if (!met[a] && joined) {
-        homes_[a] = node;
-      } else if (homes_[a] != node) {
-        homes_[a] = std::nullopt;
-      }
-      met[a] = true;
-      if (joined && fabric.gpus_of(node).size() > 1) {
-        longest_ = std::max<std::size_t>(longest_, 2);  // GPU > NVSwitch > GPU
+    for (std::size_t n = 0; n < fabric.node_count(); ++n) {
+      const auto node = id_at<NodeId>(n);
+      const std::optional<std::size_t> inside = longest_in_node(fabric, fabric.gpus_of(node));
+      longest_ = std::max(longest_, inside.value_or(0));
+      for (const GpuId gpu : fabric.gpus_of(node)) {
+        const std::size_t a = graph_.attachment(gpu).index();
+        if (!met[a] && inside) {
+          homes_[a] = node;
+        } else if (homes_[a] != node) {
+          homes_[a] = std::nullopt;
+        }
+        met[a] = true;
       }
     }
     for (std::size_t a = 0; a < homes_.size(); ++a) {
@@ -95,15 +123,13 @@ class DiameterSearch {
     std::fill(seen_.begin(), seen_.end(), Bits{});
     std::fill(now_.begin(), now_.end(), Bits{});
     reached_.assign(graph_.attachment_count(), Bits{});
-    far_ends_ = {};
+    of_hops_.clear();
     for (std::size_t a = first; a < last; ++a) {
       for (const SwitchId s : graph_.switches_of(id_at<AttachmentId>(a))) {
         set(seen_[s.index()], a - first);
         set(now_[s.index()], a - first);
       }
-      if (graph_.hops_to_switch(id_at<AttachmentId>(a)) == 2) {
-        set(far_ends_, a - first);
-      }
+      set(of_hops_[graph_.hops_to_switch(id_at<AttachmentId>(a))], a - first);
       if (homes_[a]) {
         for (const std::size_t other : of_home_[*homes_[a]]) {
           set(reached_[other], a - first);  // no pair: as if done
@@ -125,8 +151,11 @@ class DiameterSearch {
       const Bits fresh = without(here, reached_[b]);
       if (any(fresh)) {
         reached_[b] |= fresh;
-        const std::size_t source_hops = any(common(fresh, far_ends_)) ? 2 : 1;
-        longest_ = std::max(longest_, source_hops + level + graph_.hops_to_switch(id_at<AttachmentId>(b)));
+        for (const auto& [hops, sources] : of_hops_) {
+          if (any(common(fresh, sources))) {
+            longest_ = std::max(longest_, hops + level + graph_.hops_to_switch(id_at<AttachmentId>(b)));
+          }
+        }
       }
     }
     return std::any_of(now_.begin(), now_.end(), any);
@@ -153,8 +182,8 @@ class DiameterSearch {
   std::vector<Bits> seen_;                              ///< by switch: the sources that have been there
   std::vector<Bits> now_;                               ///< those that arrived at this level
   std::vector<Bits> next_;
-  std::vector<Bits> reached_;  ///< by attachment: the sources that have reached one of its switches
-  Bits far_ends_{};            ///< sources whose GPUs hang by a NIC, two links from their switch
+  std::vector<Bits> reached_;            ///< by attachment: the sources that have reached one of its switches
+  std::map<std::size_t, Bits> of_hops_;  ///< sources by the links from their GPUs to the first switch
   std::size_t longest_ = 0;
 };
 

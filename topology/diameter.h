@@ -7,8 +7,8 @@
 
 namespace foretrain {
 
-/// In links, by the rules of routing (routing/router.h): GPUs and hosts are not crossed, GPUs of a node meet over their
-/// NVSwitch. Pairs without a path do not count.
+/// In links, by the rules of routing (routing/router.h): GPUs are not crossed, GPUs of a node meet inside it where
+/// it joins them. Pairs without a path do not count.
 [[nodiscard]] std::size_t diameter(const SwitchGraph& graph);
 
 }  // namespace foretrain

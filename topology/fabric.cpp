@@ -114,22 +114,36 @@ void Fabric::Graph::index_gpus(std::size_t node_count) {
   }
 }
 
-/// A GPU's nearest NICs are its neighbours: the only way to others leads through an NVSwitch, a GPU, the host or the
-/// network, none of which counts as "its" PCIe.
+/// Hop by hop from the GPU over the PCIe switches and hosts of its node, as far as the first NICs: ways over an
+/// NVSwitch, another GPU or the network do not count as "its" PCIe.
 void Fabric::Graph::index_nics() {
-  for (const VertexId gpu : gpus) {
+  std::vector<std::uint32_t> seen_by(vertices.size(), 0);  // the last GPU, counted from 1, that came by
+  std::vector<VertexId> level;
+  std::vector<VertexId> next_level;
+  for (std::size_t g = 0; g < gpus.size(); ++g) {
+    const auto mark = static_cast<std::uint32_t>(g + 1);
     const auto first = static_cast<std::ptrdiff_t>(nics.values.size());
-    const auto [begin, end] = boost::out_edges(gpu.value, csr);
-    for (auto edge = begin; edge != end; ++edge) {
-      const Link& link = links[boost::get(boost::edge_index, csr, *edge)];
-      const Vertex& to = vertices[link.to.index()];
-      if (to.kind == VertexKind::nic && to.node == vertices[gpu.index()].node) {
-        nics.values.push_back(link.to);
+    level = {gpus[g]};
+    while (!level.empty() && static_cast<std::ptrdiff_t>(nics.values.size()) == first) {
+      next_level.clear();
+      for (const VertexId here : level) {
+        const auto [begin, end] = boost::out_edges(here.value, csr);
+        for (auto edge = begin; edge != end; ++edge) {
+          const VertexId to = links[boost::get(boost::edge_index, csr, *edge)].to;
+          const Vertex& vertex = vertices[to.index()];
+          if (vertex.node != vertices[gpus[g].index()].node || std::exchange(seen_by[to.index()], mark) == mark) {
+            continue;
+          }
+          if (vertex.kind == VertexKind::nic) {
+            nics.values.push_back(to);
+          } else if (vertex.kind == VertexKind::pcie_switch || vertex.kind == VertexKind::host) {
+            next_level.push_back(to);
+          }
+        }
       }
+      std::swap(level, next_level);
     }
-    const auto mine = nics.values.begin() + first;
-    std::sort(mine, nics.values.end());
-    nics.values.erase(std::unique(mine, nics.values.end()), nics.values.end());
+    std::sort(nics.values.begin() + first, nics.values.end());
     nics.end_list();
   }
 }

@@ -78,7 +78,8 @@ class Fabric {
   [[nodiscard]] VertexId vertex_of(GpuId gpu) const;
   [[nodiscard]] std::optional<GpuId> gpu_at(VertexId v) const;
   [[nodiscard]] NodeId node_of(GpuId gpu) const;
-  /// The NICs nearest to a GPU inside its node (fewest hops); empty where GPUs hang directly on the network (torus).
+  /// The NICs nearest to a GPU inside its node, all at the fewest hops over PCIe switches and hosts; ascending, empty
+  /// where GPUs hang directly on the network (torus).
   [[nodiscard]] std::span<const VertexId> nics_of(GpuId gpu) const;
   [[nodiscard]] std::span<const GpuId> gpus_of(NodeId node) const;
 

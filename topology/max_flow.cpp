@@ -1,6 +1,7 @@
 // Max-flow between two sets of GPUs: Boost's Boykov-Kolmogorov on what is left after exact contraction.
 //
-// The capacity graph is the fabric without hosts and without GPUs of neither set: neither forwards. GPUs of `from` are
+// The capacity graph is the fabric without GPUs of neither set and without hosts that only NICs hang on: neither
+// forwards. GPUs of `from` are
 // the source, those of `to` the sink. A vertex that takes from the source at least as much as it can pass on to others
 // joins the source: moving it to the source's side of any cut never makes that cut larger, so some minimum cut has it
 // there. The same holds at the sink the other way round, and each step leaves the maximum flow what it was. Servers,
@@ -26,13 +27,27 @@ namespace {
 
 enum class Side : std::uint8_t { open, source, sink, left_out };
 
+/// A host bridge is on the GPUs' ways to the NICs of its node; a host that only NICs hang on is none.
+bool is_bridge(const Fabric& fabric, VertexId host) {
+  const std::optional<NodeId> node = fabric.vertex(host).node;
+  const Fabric::LinkRange out = fabric.out_links(host);
+  for (LinkId l = out.first; l < out.last; ++l.value) {
+    const Vertex& next = fabric.vertex(fabric.link(l).to);
+    if (node && next.node == node && next.kind != VertexKind::nic) {
+      return true;
+    }
+  }
+  return false;
+}
+
 class CapacityGraph {
  public:
   CapacityGraph(const Fabric& fabric, std::span<const GpuId> from, std::span<const GpuId> to) : fabric_(fabric) {
     side_.assign(fabric.vertex_count(), Side::open);
     for (std::size_t v = 0; v < side_.size(); ++v) {
       const VertexKind kind = fabric.vertex(id_at<VertexId>(v)).kind;
-      side_[v] = kind == VertexKind::gpu || kind == VertexKind::host ? Side::left_out : Side::open;
+      const bool is_idle_host = kind == VertexKind::host && !is_bridge(fabric, id_at<VertexId>(v));
+      side_[v] = kind == VertexKind::gpu || is_idle_host ? Side::left_out : Side::open;
     }
     mark(from, Side::source);
     mark(to, Side::sink);

@@ -9,17 +9,12 @@
 #include <map>
 #include <stdexcept>
 
+#include "tests/topology/routes.h"
 #include "tests/topology/shapes.h"
 #include "topology/routing/router.h"
 
 namespace foretrain {
 namespace {
-
-std::vector<LinkShare> route(const Router& router, GpuId from, GpuId to, std::uint64_t flow = 0) {
-  std::vector<LinkShare> path;
-  router.route(from, to, flow, path);
-  return path;
-}
 
 /// Links to `to` from every vertex that has a way, by a plain search that knows only: GPUs and hosts do not forward.
 /// The oracle of the routers, which search over switches and attachments instead. Cables go both ways, so the search
@@ -46,24 +41,6 @@ std::map<VertexId, std::size_t> plain_distances(const Fabric& fabric, GpuId to) 
 
 std::size_t plain_distance(const Fabric& fabric, GpuId from, GpuId to) {
   return plain_distances(fabric, to).at(fabric.vertex_of(from));
-}
-
-/// Every vertex's outflow less its inflow.
-std::map<VertexId, double> balance(const Fabric& fabric, const std::vector<LinkShare>& path) {
-  std::map<VertexId, double> net;
-  for (const LinkShare& it : path) {
-    net[fabric.link(it.link).from] += it.share;
-    net[fabric.link(it.link).to] -= it.share;
-  }
-  return net;
-}
-
-double total(const std::vector<LinkShare>& path) {
-  double sum = 0;
-  for (const LinkShare& it : path) {
-    sum += it.share;
-  }
-  return sum;
 }
 
 /// A fabric, a routing and a pair of its GPUs.
@@ -131,7 +108,8 @@ RC_GTEST_PROP(Routing, NothingIsCrossedThatDoesNotForward, ()) {
 
 /// The mean length weighted by share is the shortest length only if every way is a shortest one.
 RC_GTEST_PROP(Routing, WaysAreShortest, ()) {
-  const Case it = any_case(rc::gen::element(Routing::ecmp, Routing::spread, Routing::dimension_order));
+  const Case it =
+      any_case(rc::gen::element(Routing::ecmp, Routing::spread, Routing::dimension_order, Routing::static_up_down));
   const auto router = make_router(it.routing, it.fabric, 1);
   const double length = total(route(*router, it.from, it.to, it.flow));
   RC_ASSERT(std::abs(length - static_cast<double>(plain_distance(it.fabric, it.from, it.to))) < 1e-9);
@@ -228,15 +206,6 @@ TEST(Routing, InANodeTheNvSwitchIsTheWay) {
     EXPECT_EQ(fabric.name(path[0].link), "node0/gpu0 > node0/nvswitch0");
     EXPECT_EQ(fabric.name(path[1].link), "node0/nvswitch0 > node0/gpu1");
   }
-}
-
-std::vector<std::string> names(const Fabric& fabric, const std::vector<LinkShare>& path) {
-  std::vector<std::string> out;
-  out.reserve(path.size());
-  for (const LinkShare& it : path) {
-    out.push_back(fabric.name(it.link));
-  }
-  return out;
 }
 
 TEST(Routing, RailRuleTakesNvLinkToTheDestinationsRail) {

@@ -1,44 +1,30 @@
 // Dimension order on a torus: first all hops along x, then y, then z, each the shorter way round; when both are equally
 // long, the way of growing coordinates. Deterministic and free of deadlock with two virtual channels (Dally and Seitz
-// 1987). On a fabric that is no torus: `spread`.
+// 1987). Where a cable on that way is missing, and on a fabric that is no torus: `spread`.
 
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <utility>
 
+#include "topology/routing/one_way.h"
 #include "topology/routing/policies.h"
 
 namespace foretrain {
 namespace {
 
-/// Whether the network is routers only, one a point of the shape.
-bool is_plain(const Fabric& fabric, const TorusShape& shape) {
-  std::size_t routers = 0;
-  for (std::size_t v = 0; v < fabric.vertex_count(); ++v) {
-    const VertexKind kind = fabric.vertex(id_at<VertexId>(v)).kind;
-    routers += kind == VertexKind::router ? 1 : 0;
-    if (kind == VertexKind::leaf || kind == VertexKind::spine || kind == VertexKind::core) {
-      return false;
-    }
-  }
-  return routers == std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
-}
-
 /// The switches of the graph are then the routers in the order of their ordinals: a SwitchId gives the coordinates.
 class DimensionOrder final : public Router {
  public:
-  DimensionOrder(const Fabric& fabric, TorusShape shape) : graph_(fabric), shape_(std::move(shape)) {
+  DimensionOrder(const Fabric& fabric, TorusShape shape)
+      : graph_(fabric), spread_(make_spread(fabric)), shape_(std::move(shape)) {
     std::uint32_t stride = 1;
     for (const std::uint32_t extent : shape_) {
-      const std::uint32_t far_end = stride * (extent - 1);
-      wraps_.push_back(extent > 2 && step(0, far_end).has_value());
+      wraps_.push_back(extent > 2 && is_any_line_closed(stride, extent));
       stride *= extent;
     }
   }
 
-  void route(GpuId from, GpuId to, std::uint64_t /*flow*/, std::vector<LinkShare>& path) const override {
-    if (from == to || route_over_nvswitch(graph_.fabric(), from, to, path)) {
+  void route(GpuId from, GpuId to, std::uint64_t flow, std::vector<LinkShare>& path) const override {
+    if (from == to || route_in_node(graph_.fabric(), from, to, path)) {
       return;
     }
     const std::span<const Port> ways_in = graph_.ports(from);
@@ -48,20 +34,25 @@ class DimensionOrder final : public Router {
     }
     const Port& in = ways_in.front();
     const Port& out = ways_out.front();
-    append(in.to_nic, path);
-    append(in.to_switch, path);
+    const std::size_t begin = path.size();
+    append_links(graph_.way_out(in), path);
     if (!walk(in.at.value, out.at.value, path)) {
-      throw_no_path(graph_.fabric(), from, to);
+      path.resize(begin);
+      spread_->route(from, to, flow, path);
+      return;
     }
-    append(out.from_switch, path);
-    append(out.from_nic, path);
+    append_links(graph_.way_in(out), path);
   }
 
  private:
-  static void append(std::optional<LinkId> link, std::vector<LinkShare>& path) {
-    if (link) {
-      path.push_back({*link, 1});
+  /// Some lines may lack their cable round the back; one that has it shows that the dimension wraps.
+  [[nodiscard]] bool is_any_line_closed(std::uint32_t stride, std::uint32_t extent) const {
+    for (std::uint32_t i = 0; i < graph_.switch_count(); ++i) {
+      if (i / stride % extent == 0 && step(i, i + stride * (extent - 1))) {
+        return true;
+      }
     }
+    return false;
   }
 
   [[nodiscard]] std::optional<LinkId> step(std::uint32_t from, std::uint32_t to) const {
@@ -94,6 +85,7 @@ class DimensionOrder final : public Router {
   }
 
   SwitchGraph graph_;
+  std::unique_ptr<Router> spread_;
   TorusShape shape_;
   std::vector<bool> wraps_;  ///< by dimension
 };
@@ -101,7 +93,7 @@ class DimensionOrder final : public Router {
 }  // namespace
 
 std::unique_ptr<Router> make_dimension_order(const Fabric& fabric) {
-  if (!fabric.torus() || !is_plain(fabric, *fabric.torus())) {
+  if (!is_plain_torus(fabric)) {
     return make_spread(fabric);
   }
   return std::make_unique<DimensionOrder>(fabric, *fabric.torus());

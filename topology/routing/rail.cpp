@@ -18,7 +18,7 @@ class Rail final : public Router {
 
   void route(GpuId from, GpuId to, std::uint64_t flow, std::vector<LinkShare>& path) const override {
     const std::optional<GpuId> proxy = proxy_for(from, to);
-    if (proxy && route_over_nvswitch(graph_.fabric(), from, *proxy, path)) {
+    if (proxy && route_over_nvlink(graph_.fabric(), from, *proxy, path)) {
       spread_->route(*proxy, to, flow, path);
     } else {
       spread_->route(from, to, flow, path);

@@ -18,12 +18,20 @@ std::string_view to_text(Routing routing) {
     case Routing::rail:
       return "rail";
     case Routing::dimension_order:
+      return "dimension_order";
+    case Routing::static_up_down:
+      return "static";
+    case Routing::minimal:
+      return "minimal";
+    case Routing::valiant:
       break;
   }
-  return "dimension_order";
+  return "valiant";
 }
 
-std::unique_ptr<Router> make_router(Routing routing, const Fabric& fabric, std::uint64_t seed) {
+namespace {
+
+std::unique_ptr<Router> make_policy(Routing routing, const Fabric& fabric, std::uint64_t seed) {
   switch (routing) {
     case Routing::ecmp:
       return make_ecmp(fabric, seed);
@@ -32,48 +40,49 @@ std::unique_ptr<Router> make_router(Routing routing, const Fabric& fabric, std::
     case Routing::rail:
       return make_rail(fabric);
     case Routing::dimension_order:
+      return make_dimension_order(fabric);
+    case Routing::static_up_down:
+      return make_static(fabric);
+    case Routing::minimal:
+      return make_minimal(fabric);
+    case Routing::valiant:
       break;
   }
-  return make_dimension_order(fabric);
+  return make_valiant(fabric, seed);
 }
 
-void find_nvswitch_hops(const Fabric& fabric, GpuId from, GpuId to, std::vector<NvSwitchHop>& hops) {
-  hops.clear();
-  if (fabric.node_of(from) != fabric.node_of(to)) {
-    return;
+}  // namespace
+
+std::unique_ptr<Router> make_router(Routing routing, const Fabric& fabric, const RouterOptions& options) {
+  if (options.flows_per_pair == 0 || options.flows_per_pair > flows_per_pair_most) {
+    throw std::invalid_argument(
+        fmt::format("{} flows a pair; allowed: 1 to {}", options.flows_per_pair, flows_per_pair_most));
   }
-  const Fabric::LinkRange out = fabric.out_links(fabric.vertex_of(from));
-  for (LinkId up = out.first; up < out.last; ++up.value) {
-    const VertexId middle = fabric.link(up).to;
-    if (fabric.vertex(middle).kind != VertexKind::nvswitch) {
-      continue;
-    }
-    if (const std::optional<LinkId> down = find_link(fabric, middle, fabric.vertex_of(to))) {
-      hops.push_back({.up = up, .down = *down});
-    }
-  }
+  std::unique_ptr<Router> one = make_policy(routing, fabric, options.seed);
+  const bool hashes = routing == Routing::ecmp || routing == Routing::valiant;
+  return hashes && options.flows_per_pair > 1 ? make_many_flows(std::move(one), fabric, options.flows_per_pair)
+                                              : std::move(one);
 }
 
-bool route_over_nvswitch(const Fabric& fabric, GpuId from, GpuId to, std::vector<LinkShare>& path) {
-  std::vector<NvSwitchHop> hops;
-  find_nvswitch_hops(fabric, from, to, hops);
-  const double share = 1.0 / static_cast<double>(std::max<std::size_t>(hops.size(), 1));
-  for (const NvSwitchHop& hop : hops) {
-    path.push_back({hop.up, share});
-    path.push_back({hop.down, share});
-  }
-  return !hops.empty();
+std::unique_ptr<Router> make_router(Routing routing, const Fabric& fabric, std::uint64_t seed) {
+  return make_router(routing, fabric, RouterOptions{.seed = seed});
 }
 
-std::uint16_t shortest(const SwitchGraph& graph, GpuId from, GpuId to, std::span<const std::uint16_t> distance) {
+std::uint16_t shortest(const SwitchGraph& graph, GpuId from, GpuId to, const SwitchGraph::Toward& toward) {
   std::uint16_t least = SwitchGraph::unreachable;
   for (const Port& port : graph.ports(from)) {
-    least = std::min(least, distance[port.at.index()]);
+    least = std::min(least, toward.distance(port.at));
   }
   if (least == SwitchGraph::unreachable) {
     throw_no_path(graph.fabric(), from, to);
   }
   return least;
+}
+
+bool is_reached(const SwitchGraph& graph, GpuId from, const SwitchGraph::Toward& toward) {
+  const std::span<const Port> ports = graph.ports(from);
+  return std::any_of(ports.begin(), ports.end(),
+                     [&](const Port& port) { return toward.distance(port.at) != SwitchGraph::unreachable; });
 }
 
 void throw_no_path(const Fabric& fabric, GpuId from, GpuId to) {

@@ -21,10 +21,10 @@ struct Division {
 
 class Spread final : public Router {
  public:
-  explicit Spread(const Fabric& fabric) : graph_(fabric), held_(graph_.switch_count(), 0) {}
+  Spread(const Fabric& fabric, Ways ways) : graph_(fabric, ways), held_(graph_.switch_count(), 0) {}
 
   void route(GpuId from, GpuId to, std::uint64_t /*flow*/, std::vector<LinkShare>& path) const override {
-    if (from == to || route_over_nvswitch(graph_.fabric(), from, to, path)) {
+    if (from == to || route_in_node(graph_.fabric(), from, to, path)) {
       return;
     }
     const Division& division = division_of(from, to);
@@ -32,30 +32,30 @@ class Spread final : public Router {
     const std::span<const Port> out = graph_.ports(to);
     const std::size_t begin = path.size();
     for (std::size_t i = 0; i < in.size(); ++i) {
-      append(path, begin, in[i].to_nic, division.into_port[i]);
-      append(path, begin, in[i].to_switch, division.into_port[i]);
+      append(path, begin, graph_.way_out(in[i]), division.into_port[i]);
     }
     path.insert(path.end(), division.between.begin(), division.between.end());
     const std::size_t last = path.size();
     for (std::size_t i = 0; i < out.size(); ++i) {
-      append(path, last, out[i].from_switch, division.out_of_port[i]);
-      append(path, last, out[i].from_nic, division.out_of_port[i]);
+      append(path, last, graph_.way_in(out[i]), division.out_of_port[i]);
     }
   }
 
  private:
-  /// Appends the share, or adds it where the link is already there (a NIC with several cables) since `begin`.
-  static void append(std::vector<LinkShare>& path, std::size_t begin, std::optional<LinkId> link, double share) {
-    if (!link || share == 0) {
+  /// Appends the share, or adds it where a link is already there (NICs behind one PCIe switch) since `begin`.
+  static void append(std::vector<LinkShare>& path, std::size_t begin, std::span<const LinkId> way, double share) {
+    if (share == 0) {
       return;
     }
-    for (std::size_t i = begin; i < path.size(); ++i) {
-      if (path[i].link == *link) {
-        path[i].share += share;
-        return;
+    for (const LinkId link : way) {
+      const auto first = path.begin() + static_cast<std::ptrdiff_t>(begin);
+      const auto known = std::find_if(first, path.end(), [&](const LinkShare& it) { return it.link == link; });
+      if (known == path.end()) {
+        path.push_back({link, share});
+      } else {
+        known->share += share;
       }
     }
-    path.push_back({*link, share});
   }
 
   const Division& division_of(GpuId from, GpuId to) const {
@@ -76,20 +76,21 @@ class Spread final : public Router {
   }
 
   [[nodiscard]] Division divide(GpuId from, GpuId to) const {
-    const std::span<const std::uint16_t> distance = graph_.distances(graph_.attachment(to), graph_.attachment(from));
-    const std::uint16_t least = shortest(graph_, from, to, distance);
+    const SwitchGraph::Toward toward =
+        graph_.toward(graph_.attachment(to), graph_.switches_of(graph_.attachment(from)));
+    const std::uint16_t least = shortest(graph_, from, to, toward);
     const std::span<const Port> in = graph_.ports(from);
     const auto nearest =
-        std::count_if(in.begin(), in.end(), [&](const Port& port) { return distance[port.at.index()] == least; });
+        std::count_if(in.begin(), in.end(), [&](const Port& port) { return toward.distance(port.at) == least; });
     Division division;
     std::vector<SwitchId> level;  // the switches that many hops from the end that hold part of the flow
     for (const Port& port : in) {
-      const double share = distance[port.at.index()] == least ? 1.0 / static_cast<double>(nearest) : 0.0;
+      const double share = toward.distance(port.at) == least ? 1.0 / static_cast<double>(nearest) : 0.0;
       division.into_port.push_back(share);
       hold(port.at, share, level);
     }
-    while (distance[level.front().index()] > 0) {
-      level = step(level, distance, division.between);
+    while (toward.distance(level.front()) > 0) {
+      level = step(level, toward, division.between);
     }
     deliver(to, division);
     for (const SwitchId s : level) {
@@ -106,18 +107,13 @@ class Spread final : public Router {
   }
 
   /// Hands what each switch of the level holds to the next; empties them.
-  std::vector<SwitchId> step(const std::vector<SwitchId>& level, std::span<const std::uint16_t> distance,
+  std::vector<SwitchId> step(const std::vector<SwitchId>& level, const SwitchGraph::Toward& toward,
                              std::vector<LinkShare>& between) const {
     std::vector<SwitchId> next_level;
     for (const SwitchId here : level) {
-      nearer_.clear();
-      for (const SwitchGraph::Edge& edge : graph_.edges(here)) {
-        if (distance[edge.to.index()] + 1 == distance[here.index()]) {
-          nearer_.push_back(edge);
-        }
-      }
-      const double share = std::exchange(held_[here.index()], 0) / static_cast<double>(nearer_.size());
-      for (const SwitchGraph::Edge& edge : nearer_) {
+      const std::span<const SwitchGraph::Edge> nearer = toward.nearer(here);
+      const double share = std::exchange(held_[here.index()], 0) / static_cast<double>(nearer.size());
+      for (const SwitchGraph::Edge& edge : nearer) {
         between.push_back({edge.link, share});
         hold(edge.to, share, next_level);
       }
@@ -139,11 +135,10 @@ class Spread final : public Router {
   mutable std::map<std::pair<AttachmentId, AttachmentId>, Division> divisions_;
   mutable std::size_t divisions_held_ = 0;
   mutable std::vector<double> held_;  ///< by switch; all 0 between calls
-  mutable std::vector<SwitchGraph::Edge> nearer_;
 };
 
 }  // namespace
 
-std::unique_ptr<Router> make_spread(const Fabric& fabric) { return std::make_unique<Spread>(fabric); }
+std::unique_ptr<Router> make_spread(const Fabric& fabric, Ways ways) { return std::make_unique<Spread>(fabric, ways); }
 
 }  // namespace foretrain

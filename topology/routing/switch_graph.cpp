@@ -1,9 +1,13 @@
 #include "topology/routing/switch_graph.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
+
+#include "topology/routing/node_ways.h"
 
 namespace foretrain {
 namespace {
@@ -13,26 +17,23 @@ bool forwards(VertexKind kind) {
          kind == VertexKind::router;
 }
 
-/// Searches kept at once: about 100 MB of them. A torus of 25,000 routers would otherwise ask for 4 GB.
-std::size_t searches_most(std::size_t switch_count) { return (std::size_t{16} << 20) / (switch_count + 1) + 1; }
+/// Kept of searches at once. All destinations of 32,768 GPUs on a fat-tree need 50 MB; an irregular network of 25,000
+/// switches would ask for 10 GB.
+constexpr std::size_t bytes_most = std::size_t{256} << 20;
 
 }  // namespace
 
-std::optional<LinkId> find_link(const Fabric& fabric, VertexId from, VertexId to) {
-  const Fabric::LinkRange out = fabric.out_links(from);
-  for (LinkId l = out.first; l < out.last; ++l.value) {
-    if (fabric.link(l).to == to) {
-      return l;
-    }
-  }
-  return std::nullopt;
-}
-
-SwitchGraph::SwitchGraph(const Fabric& fabric) : fabric_(fabric) {
+SwitchGraph::SwitchGraph(const Fabric& fabric, Ways ways) : fabric_(fabric), ways_(ways) {
   index_switches();
+  index_groups();
   index_edges();
   index_ports();
   intern_attachments();
+  if (ways_ == Ways::one_global_hop) {
+    add_groups_as_attachments();
+  } else {
+    torus_ = TorusMetric::of(fabric);
+  }
   searches_.resize(attachments_.size());
 }
 
@@ -43,6 +44,23 @@ void SwitchGraph::index_switches() {
       switch_at_[v] = id_at<SwitchId>(switches_.size());
       switches_.push_back(id_at<VertexId>(v));
     }
+  }
+}
+
+void SwitchGraph::index_groups() {
+  group_of_.assign(switches_.size(), 0);
+  std::set<std::uint32_t> names;
+  for (const VertexId v : switches_) {
+    const std::optional<std::uint32_t> group = fabric_.vertex(v).group;
+    if (!group) {
+      return;
+    }
+    names.insert(*group);
+  }
+  group_count_ = names.size();
+  for (std::size_t s = 0; s < switches_.size(); ++s) {
+    const auto at = names.find(*fabric_.vertex(switches_[s]).group);
+    group_of_[s] = static_cast<std::uint32_t>(std::distance(names.begin(), at));
   }
 }
 
@@ -71,8 +89,8 @@ void SwitchGraph::index_edges() {
   }
 }
 
-std::vector<Port> SwitchGraph::ports_directly(GpuId gpu) const {
-  std::vector<Port> found;
+std::vector<SwitchGraph::Way> SwitchGraph::ports_directly(GpuId gpu) const {
+  std::vector<Way> found;
   const VertexId here = fabric_.vertex_of(gpu);
   const Fabric::LinkRange out = fabric_.out_links(here);
   for (LinkId l = out.first; l < out.last; ++l.value) {
@@ -80,27 +98,33 @@ std::vector<Port> SwitchGraph::ports_directly(GpuId gpu) const {
     const std::optional<SwitchId> at = switch_at_[to.index()];
     const std::optional<LinkId> back = at ? find_link(fabric_, to, here) : std::nullopt;
     if (back) {
-      found.push_back({.at = *at, .to_nic = {}, .to_switch = l, .from_nic = {}, .from_switch = *back});
+      found.push_back({.at = *at, .out = {l}, .back = {*back}});
     }
   }
   return found;
 }
 
-std::vector<Port> SwitchGraph::ports_by_nic(GpuId gpu) const {
-  std::vector<Port> found;
-  const VertexId here = fabric_.vertex_of(gpu);
+std::vector<SwitchGraph::Way> SwitchGraph::ports_by_nic(GpuId gpu) const {
+  std::vector<Way> found;
   for (const VertexId nic : fabric_.nics_of(gpu)) {
-    const std::optional<LinkId> to_nic = find_link(fabric_, here, nic);
-    const std::optional<LinkId> from_nic = find_link(fabric_, nic, here);
+    const std::vector<LinkId> to_nic = way_to_nic(fabric_, fabric_.vertex_of(gpu), nic);
+    // Cables are laid both ways, so the way back is there; of parallel cables all go back over the first.
+    std::vector<LinkId> from_nic;
+    for (auto l = to_nic.rbegin(); l != to_nic.rend(); ++l) {
+      from_nic.push_back(*find_link(fabric_, fabric_.link(*l).to, fabric_.link(*l).from));
+    }
     const Fabric::LinkRange out = fabric_.out_links(nic);
     for (LinkId l = out.first; l < out.last; ++l.value) {
       const VertexId to = fabric_.link(l).to;
       const std::optional<SwitchId> at = switch_at_[to.index()];
-      // Cables are laid both ways, so the way back is there; of parallel cables all go back over the first.
       const std::optional<LinkId> back = at ? find_link(fabric_, to, nic) : std::nullopt;
-      if (to_nic && from_nic && back) {
-        found.push_back({.at = *at, .to_nic = to_nic, .to_switch = l, .from_nic = from_nic, .from_switch = *back});
+      if (!back) {
+        continue;
       }
+      Way way{.at = *at, .out = to_nic, .back = {*back}};
+      way.out.push_back(l);
+      way.back.insert(way.back.end(), from_nic.begin(), from_nic.end());
+      found.push_back(std::move(way));
     }
   }
   return found;
@@ -111,25 +135,32 @@ void SwitchGraph::index_ports() {
   for (std::size_t g = 0; g < fabric_.gpu_count(); ++g) {
     const auto gpu = id_at<GpuId>(g);
     // Directly is nearer than by NIC, and paths are shortest.
-    std::vector<Port> found = ports_directly(gpu);
+    std::vector<Way> found = ports_directly(gpu);
     if (found.empty()) {
       found = ports_by_nic(gpu);
     }
-    std::sort(found.begin(), found.end(),
-              [](const Port& a, const Port& b) { return std::tie(a.at, a.to_switch) < std::tie(b.at, b.to_switch); });
-    ports_.insert(ports_.end(), found.begin(), found.end());
+    std::sort(found.begin(), found.end(), [](const Way& a, const Way& b) {
+      return std::tuple(a.at, a.out.back()) < std::tuple(b.at, b.out.back());
+    });
+    for (const Way& way : found) {
+      ports_.push_back({.at = way.at,
+                        .first_link = static_cast<std::uint32_t>(port_links_.size()),
+                        .hops = static_cast<std::uint32_t>(way.out.size())});
+      port_links_.insert(port_links_.end(), way.out.begin(), way.out.end());
+      port_links_.insert(port_links_.end(), way.back.begin(), way.back.end());
+    }
     first_port_.push_back(ports_.size());
   }
 }
 
 void SwitchGraph::intern_attachments() {
-  std::map<std::pair<std::vector<SwitchId>, std::size_t>, AttachmentId> known;
+  std::map<std::pair<std::vector<SwitchId>, std::uint32_t>, AttachmentId> known;
   for (std::size_t g = 0; g < fabric_.gpu_count(); ++g) {
     std::vector<SwitchId> at;
-    std::size_t hops = 0;
+    std::uint32_t hops = 0;
     for (const Port& port : ports(id_at<GpuId>(g))) {
       at.push_back(port.at);
-      hops = port.to_nic ? 2 : 1;
+      hops = port.hops;  // the same for all: only the nearest NICs count
     }
     const auto [entry, is_new] = known.try_emplace({at, hops}, id_at<AttachmentId>(attachments_.size()));
     if (is_new) {
@@ -139,54 +170,132 @@ void SwitchGraph::intern_attachments() {
   }
 }
 
+void SwitchGraph::add_groups_as_attachments() {
+  const std::size_t first = attachments_.size();
+  attachments_.resize(first + group_count_);
+  for (std::size_t s = 0; group_count_ > 0 && s < switches_.size(); ++s) {
+    attachments_[first + group_of_[s]].at.push_back(id_at<SwitchId>(s));
+  }
+}
+
 void SwitchGraph::begin(Search& search, AttachmentId destination) const {
-  if (searches_held_ == searches_most(switches_.size())) {
+  const std::size_t size =
+      switches_.size() * (sizeof(search.distance[0]) + sizeof(search.queue[0]) + sizeof(search.nearer[0]));
+  if (bytes_held_ + size > bytes_most) {
     for (Search& old : searches_) {
       old = {};
     }
-    searches_held_ = 0;
+    bytes_held_ = 0;
   }
-  ++searches_held_;
+  bytes_held_ += size;
   search.distance.assign(switches_.size(), unreachable);
   for (const SwitchId s : attachments_[destination.index()].at) {
     if (search.distance[s.index()] != 0) {
       search.distance[s.index()] = 0;
       search.queue.push_back(s);
+      search.groups.push_back(group_of_[s.index()]);
     }
   }
+  std::sort(search.groups.begin(), search.groups.end());
+  search.groups.erase(std::unique(search.groups.begin(), search.groups.end()), search.groups.end());
+}
+
+bool SwitchGraph::is_allowed(SwitchId from, SwitchId to, const Search& search) const {
+  if (ways_ == Ways::any || group_of_[from.index()] == group_of_[to.index()]) {
+    return true;
+  }
+  const auto is_goal = [&](SwitchId s) {
+    return std::binary_search(search.groups.begin(), search.groups.end(), group_of_[s.index()]);
+  };
+  return is_goal(to) && !is_goal(from);
 }
 
 void SwitchGraph::expand(Search& search) const {
-  const std::size_t here = search.queue[search.head++].index();
-  for (std::uint32_t e = first_back_edge_[here]; e < first_back_edge_[here + 1]; ++e) {
+  const SwitchId here = search.queue[search.head++];
+  const auto next = static_cast<std::uint16_t>(search.distance[here.index()] + 1);
+  if (next == unreachable) {
+    return;
+  }
+  for (std::uint32_t e = first_back_edge_[here.index()]; e < first_back_edge_[here.index() + 1]; ++e) {
     const SwitchId from = back_edges_[e];
-    if (search.distance[from.index()] == unreachable) {
-      search.distance[from.index()] = static_cast<std::uint16_t>(search.distance[here] + 1);
+    if (search.distance[from.index()] == unreachable && is_allowed(from, here, search)) {
+      search.distance[from.index()] = next;
       search.queue.push_back(from);
     }
   }
 }
 
-std::uint16_t SwitchGraph::nearest(const Search& search, AttachmentId source) const {
+std::uint16_t SwitchGraph::nearest(const Search& search, std::span<const SwitchId> sources) {
   std::uint16_t least = unreachable;
-  for (const SwitchId s : attachments_[source.index()].at) {
+  for (const SwitchId s : sources) {
     least = std::min(least, search.distance[s.index()]);
   }
   return least;
 }
 
-std::span<const std::uint16_t> SwitchGraph::distances(AttachmentId destination, AttachmentId source) const {
+SwitchGraph::Toward SwitchGraph::toward(AttachmentId destination, std::span<const SwitchId> sources) const {
+  Toward toward;
+  toward.graph_ = this;
+  const std::vector<SwitchId>& goals = attachments_[destination.index()].at;
+  if (torus_ && goals.size() == 1) {
+    toward.goal_ = goals.front();
+    return toward;
+  }
   Search& search = searches_[destination.index()];
   if (search.distance.empty()) {
     begin(search, destination);
   }
   // Once a switch as far off as the source is next, all that are as near have been found.
-  std::uint16_t least = nearest(search, source);
+  std::uint16_t least = nearest(search, sources);
   while (search.head < search.queue.size() && search.distance[search.queue[search.head].index()] < least) {
     expand(search);
-    least = nearest(search, source);
+    least = nearest(search, sources);
   }
-  return search.distance;
+  toward.search_ = &search;
+  return toward;
+}
+
+std::span<const SwitchGraph::Edge> SwitchGraph::Toward::nearer(SwitchId here) const {
+  if (search_ == nullptr) {
+    graph_->scratch_.clear();
+    const std::uint16_t distance_here = distance(here);
+    for (const Edge& edge : graph_->edges(here)) {
+      if (distance(edge.to) + 1 == distance_here) {
+        graph_->scratch_.push_back(edge);
+      }
+    }
+    return graph_->scratch_;
+  }
+  if (search_->nearer.empty()) {
+    search_->nearer.resize(graph_->switches_.size());
+  }
+  if (search_->nearer[here.index()].count == 0) {
+    graph_->look_up_nearer(*search_, here);
+  }
+  const Hops& hops = search_->nearer[here.index()];
+  return std::span(hops.in_pool ? search_->pool : graph_->edges_).subspan(hops.first, hops.count);
+}
+
+void SwitchGraph::look_up_nearer(Search& search, SwitchId here) const {
+  const std::span<const Edge> all = edges(here);
+  const auto leads_nearer = [&](const Edge& edge) {
+    return search.distance[edge.to.index()] + 1 == search.distance[here.index()] && is_allowed(here, edge.to, search);
+  };
+  // Where the builders laid a switch's cables upwards in a row, the list is a run of its edges and costs no memory.
+  const auto begin = std::find_if(all.begin(), all.end(), leads_nearer);
+  const auto end = std::find_if_not(begin, all.end(), leads_nearer);
+  if (std::none_of(end, all.end(), leads_nearer)) {
+    search.nearer[here.index()] = {
+        .first = static_cast<std::uint32_t>(first_edge_[here.index()] + static_cast<std::size_t>(begin - all.begin())),
+        .count = static_cast<std::uint32_t>(end - begin) & 0x7fffffffU};
+    return;
+  }
+  const std::size_t first = search.pool.size();
+  std::copy_if(begin, all.end(), std::back_inserter(search.pool), leads_nearer);
+  bytes_held_ += (search.pool.size() - first) * sizeof(Edge);
+  search.nearer[here.index()] = {.first = static_cast<std::uint32_t>(first),
+                                 .count = static_cast<std::uint32_t>(search.pool.size() - first) & 0x7fffffffU,
+                                 .in_pool = true};
 }
 
 }  // namespace foretrain
