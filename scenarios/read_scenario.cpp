@@ -98,6 +98,8 @@ Network read_network(const YamlNode& map, const Cluster& cluster, Problems& prob
       reader.choice<Routing>("routing", words_of<Routing>(all_routings), torus ? Routing::dimension_order : usual);
   network.fidelity = reader.choice<Fidelity>("fidelity", words_of<Fidelity>(all_fidelities), Fidelity::fluid);
   network.seed = static_cast<std::uint64_t>(reader.integer("seed", {0, 999'999'999'999'999'999}, 1));
+  network.flows_per_pair =
+      static_cast<std::uint32_t>(reader.integer("flows_per_pair", {1, flows_per_pair_most}, network.flows_per_pair));
   reader.finish();
   return network;
 }

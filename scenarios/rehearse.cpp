@@ -241,8 +241,10 @@ Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
   const Gpu& gpu = scenario.cluster.gpu;
   Workload w = generate(scenario.model, scenario.plan, scenario.training, gpu,
                         stage_cost(gpu, scenario.model, scenario.plan, scenario.training, slowdown), true);
-  SimulateOptions how{
-      .fidelity = scenario.network.fidelity, .routing = scenario.network.routing, .seed = scenario.network.seed};
+  SimulateOptions how{.fidelity = scenario.network.fidelity,
+                      .routing = scenario.network.routing,
+                      .seed = scenario.network.seed,
+                      .flows_per_pair = scenario.network.flows_per_pair};
   if (options.trace) how.traced = stage_representatives(w, scenario.plan.pp);
   Measured m = simulate(fabric, scenario.cluster.transport, w.job, how);
 

@@ -37,6 +37,7 @@ struct Network {
   Routing routing = Routing::spread;
   Fidelity fidelity = Fidelity::fluid;
   std::uint64_t seed = 1;
+  std::uint32_t flows_per_pair = 1;  ///< that hash each by itself (RouterOptions)
 };
 
 struct Scenario {

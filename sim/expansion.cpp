@@ -37,7 +37,8 @@ class Expander {
         transport_(transport),
         job_(job),
         options_(options),
-        router_(make_router(options.routing, fabric, options.seed)) {
+        router_(make_router(options.routing, fabric,
+                            RouterOptions{.seed = options.seed, .flows_per_pair = options.flows_per_pair})) {
     if (options.fidelity == Fidelity::flows) planner_.emplace(fabric, *router_);
   }
 

@@ -29,6 +29,7 @@ struct SimulateOptions {
   Fidelity fidelity = Fidelity::fluid;
   Routing routing = Routing::spread;
   std::uint64_t seed = 1;
+  std::uint32_t flows_per_pair = 1;  ///< RouterOptions
   Forced forced;
   std::uint32_t pieces = 64;   ///< flows: into how many a message that goes through a tree or chain is cut at most
   std::vector<RankId> traced;  ///< ranks whose operations are recorded

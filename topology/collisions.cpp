@@ -86,6 +86,16 @@ std::vector<TierCollisions> tiers_of(const Fabric& fabric, const std::vector<dou
 
 }  // namespace
 
+std::string_view to_text(TrafficPattern pattern) {
+  switch (pattern) {
+    case TrafficPattern::ring:
+      return "ring";
+    case TrafficPattern::permutation:
+      break;
+  }
+  return "permutation";
+}
+
 std::string_view to_text(Direction direction) {
   switch (direction) {
     case Direction::up:

@@ -19,6 +19,11 @@
 
 namespace foretrain {
 
+/// Which pairs send at once.
+enum class TrafficPattern : std::uint8_t { ring, permutation };
+inline constexpr TrafficPattern all_traffic_patterns[] = {TrafficPattern::ring, TrafficPattern::permutation};
+[[nodiscard]] std::string_view to_text(TrafficPattern pattern);
+
 struct GpuPair {
   GpuId from;
   GpuId to;

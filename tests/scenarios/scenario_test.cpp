@@ -92,6 +92,7 @@ TEST(Defaults, AreWhatAPractitionerExpects) {
   EXPECT_EQ(s.training.attention, AttentionKernel::flash);
   EXPECT_EQ(s.network.fidelity, Fidelity::fluid);
   EXPECT_EQ(s.network.routing, Routing::spread);
+  EXPECT_EQ(s.network.flows_per_pair, 1U);
   EXPECT_FALSE(parse(good, {"parallelism.tp=1", "parallelism.dp=16"}).plan.sequence_parallel);
 }
 
@@ -157,12 +158,16 @@ TEST(Canonical, StrangeNamesAreQuoted) {
 
 RC_GTEST_PROP(Canonical, AnyLegalPlanLoadsBack, ()) {
   const int tp = 1 << *rc::gen::inRange(0, 4), pp = 1 << *rc::gen::inRange(0, 4), dp = 1 << *rc::gen::inRange(0, 4);
-  const Scenario s = parse(good, {fmt::format("cluster.gpus={}", tp * pp * dp), fmt::format("parallelism.tp={}", tp),
-                                  fmt::format("parallelism.pp={}", pp), fmt::format("parallelism.dp={}", dp),
-                                  fmt::format("parallelism.zero={}", *rc::gen::inRange(0, 2)),
-                                  fmt::format("network.seed={}", *rc::gen::inRange(0, 1000)),
-                                  fmt::format("cluster.node.nic={}Gb/s", *rc::gen::inRange(1, 800)),
-                                  fmt::format("cluster.transport.network.efficiency=0.{}", *rc::gen::inRange(10, 99))});
+  const Scenario s =
+      parse(good, {fmt::format("cluster.gpus={}", tp * pp * dp), fmt::format("parallelism.tp={}", tp),
+                   fmt::format("parallelism.pp={}", pp), fmt::format("parallelism.dp={}", dp),
+                   fmt::format("parallelism.zero={}", *rc::gen::inRange(0, 2)),
+                   fmt::format("network.seed={}", *rc::gen::inRange(0, 1000)),
+                   fmt::format("network.flows_per_pair={}", *rc::gen::inRange(1, 257)),
+                   fmt::format("network.routing={}", to_text(*rc::gen::elementOf(std::vector<Routing>(
+                                                         std::begin(all_routings), std::end(all_routings))))),
+                   fmt::format("cluster.node.nic={}Gb/s", *rc::gen::inRange(1, 800)),
+                   fmt::format("cluster.transport.network.efficiency=0.{}", *rc::gen::inRange(10, 99))});
   RC_ASSERT(s.plan.ranks() == tp * pp * dp);
   RC_ASSERT(to_yaml(parse(to_yaml(s))) == to_yaml(s));
 }

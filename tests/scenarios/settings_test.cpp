@@ -21,6 +21,8 @@ TEST(Settings, TheLaterOneWins) { EXPECT_EQ(parse(good, {"network.seed=5", "netw
 
 TEST(Settings, MakeMapsThatTheFileLacks) {
   EXPECT_EQ(parse(good, {"network.routing=ecmp"}).network.routing, Routing::ecmp);
+  EXPECT_EQ(parse(good, {"network.routing=static"}).network.routing, Routing::static_up_down);
+  EXPECT_EQ(parse(good, {"network.flows_per_pair=16"}).network.flows_per_pair, 16U);
   EXPECT_TRUE(parse(good, {"parallelism.overlap.tp=true"}).plan.overlap.tp);
 }
 

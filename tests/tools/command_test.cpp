@@ -180,6 +180,26 @@ TEST(TopologyCommand, WritesGraphviz) {
   EXPECT_THAT(ran.out, HasSubstr("{"));
 }
 
+TEST(TopologyCommand, Collisions) {
+  const auto ask = [](const char* routing) {
+    const Ran ran = foretrain_with({"topology", "dgx-h100-ndr", "--gpus", "512", "--collisions", "--routing", routing,
+                                    "--flows", "16", "--seed", "3", "--json", "-"});
+    EXPECT_EQ(ran.status, 0) << ran.err;
+    return Json::parse(ran.out)["collisions"];
+  };
+  EXPECT_EQ(ask("spread")["lost_bandwidth"], 0);
+  const Json ecmp = ask("ecmp");
+  EXPECT_EQ(ecmp["pairs"], 512);
+  EXPECT_EQ(ecmp["flows_per_pair"], 16);
+  EXPECT_EQ(ask("ecmp"), ecmp);
+  EXPECT_THAT(foretrain_with({"topology", "dgx-h100-ndr", "--gpus", "64", "--seed", "3"}).err,
+              StartsWith("foretrain topology: --seed needs --collisions"));
+  EXPECT_THAT(foretrain_with({"topology", "dgx-h100-ndr", "--gpus", "64", "--collisions", "--flows", "257"}).err,
+              StartsWith("foretrain topology: --flows 257: allowed: 1 to 256"));
+  EXPECT_THAT(foretrain_with({"topology", "dgx-h100-ndr", "--gpus", "64", "--collisions", "--routing", "ecpm"}).err,
+              StartsWith("foretrain topology: --routing: unknown 'ecpm', did you mean 'ecmp'?"));
+}
+
 TEST(TopologyCommand, Mistakes) {
   EXPECT_THAT(foretrain_with({"topology", "dgx-h100-ndr", "--gpus", "0"}).err,
               StartsWith("foretrain topology: --gpus 0: 'dgx-h100-ndr' can have 1 to "));

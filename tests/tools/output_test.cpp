@@ -203,6 +203,33 @@ TEST(TopologyTable, SaysWhatTheReportHolds) {
   EXPECT_EQ(json["tiers"][1]["oversubscription"], 7.0);
   EXPECT_TRUE(json["tiers"][0]["oversubscription"].is_null());
   EXPECT_EQ(json["bisection_Bps"], 12'800'000'000'000);
+  EXPECT_FALSE(json.contains("collisions"));
+}
+
+TEST(TopologyTable, CollisionsAsTextAndJson) {
+  CollisionTable table{
+      .pattern = TrafficPattern::ring, .routing = Routing::ecmp, .seed = 7, .report = {}, .busiest = {}};
+  EXPECT_THAT(collisions_text(table), HasSubstr("no flow crosses a link between switches"));
+  table.busiest = "leaf3 > spine1";
+  table.report = {.pairs = 2048,
+                  .flows_per_pair = 16,
+                  .tiers = {{.tier = "leaf-spine",
+                             .direction = Direction::up,
+                             .links = 5,
+                             .idle = 1,
+                             .flows_min = 0,
+                             .flows_mean = 1.5,
+                             .flows_max = 3,
+                             .histogram = {{0, 1}, {1, 2}, {3, 2}}}},
+                  .lost_bandwidth = 0.25};
+  const std::string text = collisions_text(table);
+  EXPECT_THAT(text, HasSubstr("2,048 pairs (ring) send at once, 16 flows each, ecmp routing, seed 7"));
+  EXPECT_THAT(text, HasSubstr("1 x 0, 2 x 1, 2 x 3"));
+  EXPECT_THAT(text, HasSubstr("25.0 % of what an even spread gives"));
+  const Json json = Json::parse(topology_json("c", {}, table))["collisions"];
+  EXPECT_EQ(json["lost_bandwidth"], 0.25);
+  EXPECT_EQ(json["tiers"][0]["direction"], "up");
+  EXPECT_EQ(json["tiers"][0]["histogram"][2], Json({{"flows", 3}, {"links", 2}}));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST(NodeRouting, OverTheFewestPcieHops) {
   }
 }
 
-/// NCCL does not forward through a GPU: 0 and 5 have no NVLink, though 0 - 1 - 5 and 0 - 4 - 5 have.
+/// No GPU forwards: 0 and 5 have no NVLink, though 0 - 1 - 5 and 0 - 4 - 5 have.
 TEST(NodeRouting, CubeMeshTakesNvLinkOnlyDirectly) {
   const Fabric fabric = build_cube_meshes(1);
   for (const Routing routing : all_routings) {

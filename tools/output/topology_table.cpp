@@ -21,7 +21,63 @@ std::string oversubscription_text(const TierReport& tier) {
   return tier.oversubscription ? significant(*tier.oversubscription) + " : 1" : "-";
 }
 
+nlohmann::ordered_json collisions_json(const CollisionTable& table) {
+  using Json = nlohmann::ordered_json;
+  const CollisionReport& r = table.report;
+  Json json = {{"pattern", to_text(table.pattern)},
+               {"routing", to_text(table.routing)},
+               {"seed", table.seed},
+               {"pairs", r.pairs},
+               {"flows_per_pair", r.flows_per_pair},
+               {"lost_bandwidth", r.lost_bandwidth},
+               {"busiest", table.busiest}};
+  json["tiers"] = Json::array();
+  for (const TierCollisions& tier : r.tiers) {
+    Json histogram = Json::array();
+    for (const auto& [flows, links] : tier.histogram) histogram.push_back({{"flows", flows}, {"links", links}});
+    json["tiers"].push_back({{"tier", tier.tier},
+                             {"direction", to_text(tier.direction)},
+                             {"links", tier.links},
+                             {"idle", tier.idle},
+                             {"flows_min", tier.flows_min},
+                             {"flows_mean", tier.flows_mean},
+                             {"flows_max", tier.flows_max},
+                             {"histogram", std::move(histogram)}});
+  }
+  return json;
+}
+
+/// "2 links carry 0, 5 carry 1, ..": the ten most loaded when there are more.
+std::string histogram_text(const TierCollisions& tier) {
+  constexpr std::size_t most = 10;
+  std::string text;
+  std::size_t left = tier.histogram.size();
+  for (const auto& [flows, links] : tier.histogram) {
+    if (left-- > most) continue;
+    text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", count(links), count(flows));
+  }
+  return tier.histogram.size() > most ? ".. " + text : text;
+}
+
 }  // namespace
+
+std::string collisions_text(const CollisionTable& table) {
+  const CollisionReport& r = table.report;
+  std::string text = fmt::format("\nCollisions: {} pairs ({}) send at once, {} flow{} each, {} routing, seed {}\n",
+                                 count(r.pairs), to_text(table.pattern), r.flows_per_pair,
+                                 r.flows_per_pair == 1 ? "" : "s", to_text(table.routing), table.seed);
+  if (r.tiers.empty()) return text + "  no flow crosses a link between switches\n";
+  text += fmt::format("  {:<22}{:>10}{:>10}{:>10}{:>10}{:>10}   {}\n", "flows on a link", "links", "idle", "min",
+                      "mean", "max", "links x flows");
+  for (const TierCollisions& tier : r.tiers) {
+    text += fmt::format("  {:<22}{:>10}{:>10}{:>10}{:>10}{:>10}   {}\n",
+                        fmt::format("{} {}", tier.tier, to_text(tier.direction)), count(tier.links), count(tier.idle),
+                        significant(tier.flows_min), significant(tier.flows_mean), significant(tier.flows_max),
+                        histogram_text(tier));
+  }
+  return text + fmt::format("  {:<22}{} of what an even spread gives, when all pairs advance together; busiest: {}\n",
+                            "bandwidth lost", human_percent(r.lost_bandwidth), table.busiest);
+}
 
 std::string topology_text(const std::string& cluster, const TopologyReport& r) {
   std::string text =
@@ -45,7 +101,8 @@ std::string topology_text(const std::string& cluster, const TopologyReport& r) {
   return text;
 }
 
-std::string topology_json(const std::string& cluster, const TopologyReport& r) {
+std::string topology_json(const std::string& cluster, const TopologyReport& r,
+                          const std::optional<CollisionTable>& collisions) {
   using Json = nlohmann::ordered_json;
   Json json = {{"cluster", cluster}, {"gpus", r.gpus},         {"nodes", r.nodes},
                {"nics", r.nics},     {"vertices", r.vertices}, {"links", r.links}};
@@ -66,6 +123,7 @@ std::string topology_json(const std::string& cluster, const TopologyReport& r) {
                              {"latency_s", tier.latency.seconds()},
                              {"oversubscription", tier.oversubscription ? Json(*tier.oversubscription) : Json()}});
   }
+  if (collisions) json["collisions"] = collisions_json(*collisions);
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

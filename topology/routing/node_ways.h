@@ -1,7 +1,8 @@
 // Ways inside one node, which no switch of the network takes part in: NVLink from GPU to GPU, NVSwitches, and PCIe.
 //
-// A GPU never forwards for another: NCCL sends point to point over a direct NVLink, or an NVSwitch, or else over PCIe
-// switches, host bridges and the link between the sockets. NICs end a way, they do not forward either.
+// A GPU never forwards for another: two GPUs use their direct NVLinks, or NVSwitches, or else PCIe switches, host
+// bridges and the link between the sockets. (NCCL's NVB, which forwards over a GPU in between, is not modelled.) NICs
+// end a way, they do not forward either.
 #pragma once
 
 #include <optional>

@@ -39,18 +39,22 @@ class Valiant final : public Router {
     return std::any_of(at.begin(), at.end(), [&](SwitchId s) { return is_in(b, graph_.group(s)); });
   }
 
-  /// By the first group from the one picked that works; false when none does.
+  /// By the first group that works from the one picked among the others; false when none does.
   bool detour(GpuId from, GpuId to, const FlowHash& hash, std::vector<LinkShare>& path) const {
     if (share_a_group(from, to)) {
       return false;
     }
-    const auto groups = graph_.group_count();
+    others_.clear();
+    for (std::uint32_t group = 0; group < graph_.group_count(); ++group) {
+      if (!is_in(from, group) && !is_in(to, group)) {
+        others_.push_back(group);
+      }
+    }
     // No vertex has this id, so that the draw is one of its own.
     constexpr VertexId group_draw{0xffffffffU};
-    const std::size_t first = hash.pick(group_draw, groups);
-    for (std::size_t i = 0; i < groups; ++i) {
-      const auto group = static_cast<std::uint32_t>((first + i) % groups);
-      if (!is_in(from, group) && !is_in(to, group) && route_by(group, from, to, hash, path)) {
+    const std::size_t first = others_.empty() ? 0 : hash.pick(group_draw, others_.size());
+    for (std::size_t i = 0; i < others_.size(); ++i) {
+      if (route_by(others_[(first + i) % others_.size()], from, to, hash, path)) {
         return true;
       }
     }
@@ -79,6 +83,7 @@ class Valiant final : public Router {
   SwitchGraph graph_;
   std::unique_ptr<Router> minimal_;
   std::uint64_t seed_;
+  mutable std::vector<std::uint32_t> others_;  // scratch, kept to save allocations
 };
 
 }  // namespace
