@@ -122,6 +122,7 @@ Scenario read(const YamlNode& root, const std::string& stem, const Reading& read
   const YamlNode* training = top.child("training");
   const YamlNode* parallelism = top.child("parallelism");
   const YamlNode* network = top.child("network");
+  const YamlNode* faults = top.child("faults");
   std::optional<YamlNode> model_map, cluster_map;
   if (const YamlNode* config = model == nullptr ? nullptr : model->find("hf_config")) {
     problems.add(
@@ -147,6 +148,7 @@ Scenario read(const YamlNode& root, const std::string& stem, const Reading& read
   scenario.network = read_network(section(network), scenario.cluster, problems);
   top.finish();
   check_plan(scenario, {&root, model_map ? &*model_map : nullptr, cluster_map ? &*cluster_map : nullptr}, problems);
+  scenario.faults = read_faults(faults, scenario, problems);
   return scenario;
 }
 

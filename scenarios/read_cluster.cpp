@@ -8,6 +8,10 @@
 namespace foretrain {
 namespace {
 
+MeasuredSizes read_measured(MapReader& reader) {
+  return reader.choice<MeasuredSizes>("measured", words_of<MeasuredSizes>(all_measured_sizes), MeasuredSizes::none);
+}
+
 NodeTransport read_node_transport(const YamlNode& map, const std::string& path, Problems& problems) {
   MapReader reader(map, path, problems);
   NodeTransport node;
@@ -24,6 +28,7 @@ NodeTransport read_node_transport(const YamlNode& map, const std::string& path, 
   node.nvls_efficiency = reader.number("nvls_efficiency", {0, 1}, 0);
   node.nvls_fill = reader.duration("nvls_fill", Duration{});
   node.p2p_efficiency = reader.number("p2p_efficiency", {0.01, 1});
+  node.measured = read_measured(reader);
   reader.finish();
   return node;
 }
@@ -41,6 +46,7 @@ NetworkTransport read_network_transport(const YamlNode& map, const std::string& 
   network.efficiency = reader.number("efficiency", {0.01, 1});
   network.tree_allowed = reader.boolean("tree_allowed", true);
   network.ring_all_reduce_allowed = reader.boolean("ring_all_reduce_allowed", true);
+  network.measured = read_measured(reader);
   reader.finish();
   return network;
 }
@@ -78,6 +84,7 @@ void fit_to_nvlink(NodeTransport& transport, Bandwidth nvlink) {
   transport.ring_rate = in_proportion(transport.ring_rate);
   if (transport.ring_rate_across) transport.ring_rate_across = in_proportion(*transport.ring_rate_across);
   transport.line = nvlink;
+  transport.measured = MeasuredSizes::none;
 }
 
 struct NodeVisitor {
@@ -200,6 +207,8 @@ ClusterSection read_cluster(const YamlNode& map, const std::string& path, bool w
     const NodeSpec spec = node == nullptr ? NodeSpec{} : read_node(*node, dotted(path, "node"), reading.problems);
     std::visit(NodeVisitor{spec}, cluster.fabric);
     fit_to_nvlink(cluster.transport.node, line_of(spec));
+  } else {
+    cluster.transport.network.measured = MeasuredSizes::none;  // no log of a torus of GPUs is known
   }
   cluster.jitter = reader.number("jitter", {0, 0.1}, cluster.jitter);
   cluster.max_gpus = most_gpus(reader, cluster.fabric);

@@ -230,21 +230,31 @@ std::shared_ptr<const Result::Timeline> timeline_of(Measured&& m, Workload&& w, 
   return t;
 }
 
+std::vector<Pace> rank_paces(const Faults& faults, const Fabric& fabric, const Job& job) {
+  const std::vector<Pace> by_gpu = gpu_paces(faults, fabric);
+  std::vector<Pace> by_rank;
+  if (by_gpu.empty()) return by_rank;
+  for (const GpuId gpu : job.placement) by_rank.push_back(by_gpu[gpu.index()]);
+  return by_rank;
+}
+
 }  // namespace
 
 Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   Result r;
   r.scenario = scenario;
-  const Fabric fabric = build_fabric(scenario.cluster, scenario.gpus);
+  const Fabric fabric = build_fabric(scenario);
   const double slowdown = straggler_slowdown(scenario.cluster.jitter, fabric.node_count());
   const Gpu& gpu = scenario.cluster.gpu;
   Workload w = generate(scenario.model, scenario.plan, scenario.training, gpu,
                         stage_cost(gpu, scenario.model, scenario.plan, scenario.training, slowdown), true);
+  w.job.pace = rank_paces(scenario.faults, fabric, w.job);
   SimulateOptions how{.fidelity = scenario.network.fidelity,
                       .routing = scenario.network.routing,
                       .seed = scenario.network.seed,
-                      .flows_per_pair = scenario.network.flows_per_pair};
+                      .flows_per_pair = scenario.network.flows_per_pair,
+                      .progress = options.progress};
   if (options.trace) how.traced = stage_representatives(w, scenario.plan.pp);
   Measured m = simulate(fabric, scenario.cluster.transport, w.job, how);
 

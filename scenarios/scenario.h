@@ -14,6 +14,7 @@
 
 #include "sim/simulate.h"
 #include "topology/builders/builders.h"
+#include "topology/faults.h"
 #include "workloads/gpu.h"
 #include "workloads/plan.h"
 
@@ -33,6 +34,20 @@ struct Cluster {
 };
 [[nodiscard]] Fabric build_fabric(const Cluster& cluster, std::int64_t gpus);
 
+/// What is broken or slow: the section `faults` of a scenario (docs/faults.md).
+struct GpuSlowdown {
+  std::string gpu;  ///< "node5/gpu2"
+  double factor = 1;
+  friend bool operator==(const GpuSlowdown&, const GpuSlowdown&) = default;
+};
+struct Faults {
+  std::vector<FabricFault> fabric;
+  std::vector<GpuSlowdown> gpus;
+  double jitter = 0;  ///< spread of the GPUs' pace: each computes exp(jitter z) times as long, z standard normal
+  std::uint64_t jitter_seed = 1;
+  friend bool operator==(const Faults&, const Faults&) = default;
+};
+
 struct Network {
   Routing routing = Routing::spread;
   Fidelity fidelity = Fidelity::fluid;
@@ -48,7 +63,14 @@ struct Scenario {
   Training training;
   Plan plan;
   Network network;
+  Faults faults;
 };
+
+/// The fabric that a scenario runs on: its cluster's, with its faults. Throws std::invalid_argument when these cut it
+/// apart or name what is not there.
+[[nodiscard]] Fabric build_fabric(const Scenario& scenario);
+/// By GPU of the fabric: how much longer it computes; empty when no fault says so (Job::pace, but by GPU).
+[[nodiscard]] std::vector<Pace> gpu_paces(const Faults& faults, const Fabric& fabric);
 
 /// One or many mistakes of the user, a line each, each ending without newline; exit status 2.
 class InputError : public std::runtime_error {

@@ -36,6 +36,9 @@ struct ClusterSection {
 [[nodiscard]] Plan read_plan(const YamlNode& map, std::int64_t gpus, Problems& problems);
 [[nodiscard]] Network read_network(const YamlNode& map, const Cluster& cluster, Problems& problems);
 
+/// A list; its names are checked against the fabric of `scenario`, unless something is wrong already.
+[[nodiscard]] Faults read_faults(const YamlNode* list, const Scenario& scenario, Problems& problems);
+
 /// Whether the shape is made of servers, which the section `node` describes.
 [[nodiscard]] bool has_nodes(const FabricSpec& fabric);
 /// A YAML word as it is when nothing in it could be misread, else in double quotes.

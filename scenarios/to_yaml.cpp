@@ -42,17 +42,18 @@ std::string write_transport(const Transport& t) {
   return fmt::format(
              "  transport:\n    node:\n      generation: {}\n      line: {}\n      launch: {}\n      ll_rate: {}\n"
              "      ll128_step: {}\n      ll128_rate: {}\n      ring_step: {}\n      ring_rate: {}\n"
-             "      ring_rate_across: {}\n      nvls_efficiency: {}\n      nvls_fill: {}\n      p2p_efficiency: {}\n",
+             "      ring_rate_across: {}\n      nvls_efficiency: {}\n      nvls_fill: {}\n      p2p_efficiency: {}\n"
+             "      measured: {}\n",
              word_for(generation_words(), n.generation), to_text(n.line), to_text(n.launch), to_text(n.ll_rate),
              to_text(n.ll128_step), to_text(n.ll128_rate), to_text(n.ring_step), to_text(n.ring_rate),
              to_text(n.ring_rate_across.value_or(n.ring_rate)), n.nvls_efficiency, to_text(n.nvls_fill),
-             n.p2p_efficiency) +
+             n.p2p_efficiency, to_text(n.measured)) +
          fmt::format(
              "    network:\n      ll_step: {}\n      ll_rate: {}\n      ll128_step: {}\n      ll128_part: {}\n"
              "      ring_step: {}\n      tree_step: {}\n      efficiency: {}\n      tree_allowed: {}\n"
-             "      ring_all_reduce_allowed: {}\n",
+             "      ring_all_reduce_allowed: {}\n      measured: {}\n",
              to_text(w.ll_step), to_text(w.ll_rate), to_text(w.ll128_step), w.ll128_part, to_text(w.ring_step),
-             to_text(w.tree_step), w.efficiency, w.tree_allowed, w.ring_all_reduce_allowed);
+             to_text(w.tree_step), w.efficiency, w.tree_allowed, w.ring_all_reduce_allowed, to_text(w.measured));
 }
 
 std::string write_training(const Training& t) {
@@ -72,6 +73,34 @@ std::string write_plan(const Plan& p) {
       list(p.order), p.overlap.dp, p.overlap.tp, p.overlap.pp, p.bucket_parameters);
 }
 
+/// The shortest b with 1 - b == remaining, so that 0.3 does not come back as 0.30000000000000004.
+std::string background_of(double remaining) {
+  for (int digits = 1; digits < 17; ++digits) {
+    const double background = std::stod(fmt::format("{:.{}f}", 1 - remaining, digits));
+    if (1 - background == remaining) return fmt::format("{}", background);
+  }
+  return fmt::format("{}", 1 - remaining);
+}
+
+std::string write_faults(const Faults& f) {
+  if (f == Faults{}) return {};
+  std::string text = "faults:\n";
+  for (const FabricFault& fault : f.fabric) {
+    const bool down = fault.remaining == 0;
+    if (fault.kind == FabricFault::Kind::tier) {
+      text += fmt::format("  - {{tier: {}, background: {}}}\n", word(fault.name), background_of(fault.remaining));
+    } else {
+      text += fmt::format("  - {{{}: {}, {}}}\n", fault.kind == FabricFault::Kind::nic ? "nic" : "link",
+                          word(fault.name), down ? "state: down" : fmt::format("bandwidth: {}", fault.remaining));
+    }
+  }
+  for (const GpuSlowdown& it : f.gpus) {
+    text += fmt::format("  - {{gpu: {}, slowdown: {}}}\n", word(it.gpu), it.factor);
+  }
+  if (f.jitter > 0) text += fmt::format("  - {{jitter: {}, seed: {}}}\n", f.jitter, f.jitter_seed);
+  return text;
+}
+
 }  // namespace
 
 std::string to_yaml(const Scenario& s) {
@@ -81,7 +110,8 @@ std::string to_yaml(const Scenario& s) {
          fmt::format("  jitter: {}\n  max_gpus: {}\n", s.cluster.jitter, s.cluster.max_gpus) +
          write_training(s.training) + write_plan(s.plan) +
          fmt::format("network: {{routing: {}, fidelity: {}, seed: {}, flows_per_pair: {}}}\n",
-                     to_text(s.network.routing), to_text(s.network.fidelity), s.network.seed, s.network.flows_per_pair);
+                     to_text(s.network.routing), to_text(s.network.fidelity), s.network.seed, s.network.flows_per_pair) +
+         write_faults(s.faults);
 }
 
 }  // namespace foretrain

@@ -11,16 +11,17 @@ namespace {
 struct Bound {
   double rate = std::numeric_limits<double>::infinity();
   std::string limit = "latency";
+  std::optional<LinkId> link;
 };
 
 /// The slowest of the protocol and the links; the first link at a tie.
 Bound bound_of(const Fabric& fabric, std::optional<double> cap, const std::vector<Usage>& usage) {
   Bound bound;
-  if (cap) bound = {*cap, "protocol"};
+  if (cap) bound = {*cap, "protocol", std::nullopt};
   for (const Usage& use : usage) {
     const Link& link = fabric.link(use.link);
     const double rate = static_cast<double>(link.bandwidth.bytes_per_s()) / use.load;
-    if (rate < bound.rate) bound = {rate, fabric.tiers()[link.tier.index()].name};
+    if (rate < bound.rate) bound = {rate, fabric.tiers()[link.tier.index()].name, use.link};
   }
   return bound;
 }
@@ -44,7 +45,10 @@ IdleCall idle_call(const Fabric& fabric, const Transport& transport, const Route
     transfer = fluid_time(static_cast<double>(size.count()), bound.rate);
   }
   call.time = call.latency + transfer;
-  if (transfer >= call.latency) call.limit = bound.limit;
+  if (transfer >= call.latency) {
+    call.limit = bound.limit;
+    call.link = bound.link;
+  }
   return call;
 }
 

@@ -124,11 +124,13 @@ void Player::run_stream(RankId rank, std::uint32_t stream) {
       case OperationKind::communicate:
         arrive(rank, stream, s, o);
         return;
-      case OperationKind::compute:
-        accounts_[rank.index()].busy[o.activity] += picoseconds(stream == 0 ? o.amount : 0);
-        record(rank, stream, s.cursor, s.clock, s.clock, s.clock + o.amount, nullptr);
-        finish_operation(rank, stream, s, o, s.clock + o.amount);
+      case OperationKind::compute: {
+        const std::int64_t took = job_.compute_ps(rank, o.amount);
+        accounts_[rank.index()].busy[o.activity] += picoseconds(stream == 0 ? took : 0);
+        record(rank, stream, s.cursor, s.clock, s.clock, s.clock + took, nullptr);
+        finish_operation(rank, stream, s, o, s.clock + took);
         break;
+      }
       case OperationKind::memory:
         record(rank, stream, s.cursor, s.clock, s.clock, s.clock, nullptr);
         note_peak(rank, s.cursor, s.clock);

@@ -1,6 +1,7 @@
 #include "sim/program.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 
@@ -144,7 +145,22 @@ std::string check_binding(const RankBinding& binding, std::size_t which, const J
 
 }  // namespace
 
+Pace paced(double times_as_long) {
+  constexpr double most = 4000;
+  if (!(times_as_long > 0 && times_as_long <= most))
+    throw std::invalid_argument(fmt::format("a pace of {}; allowed: above 0, at most {}", times_as_long, most));
+  return std::max(Pace{1}, static_cast<Pace>(std::llround(times_as_long * usual_pace)));
+}
+
+std::int64_t Job::compute_ps(RankId rank, std::int64_t duration_ps) const {
+  if (pace.empty()) return duration_ps;
+  __extension__ typedef __int128 Int128;
+  return static_cast<std::int64_t>((Int128{duration_ps} * pace[rank.index()] + usual_pace / 2) / usual_pace);
+}
+
 std::string Job::check() const {
+  if (!pace.empty() && pace.size() != ranks.size())
+    return fmt::format("{} ranks, but a pace of {} of them", ranks.size(), pace.size());
   if (placement.size() != ranks.size())
     return fmt::format("{} ranks, but {} of them are placed on a GPU", ranks.size(), placement.size());
   std::string wrong;

@@ -145,6 +145,12 @@ struct Dimension {
   bool waiting_is_bubble = false;  ///< pipeline: time until the other side is ready is bubble, not communication
 };
 
+/// How much longer a rank takes to compute, in parts of 2^20 so that it is the same on every machine: 1.3 times as long
+/// is paced(1.3). At most 4,000 times; throws std::invalid_argument.
+using Pace = std::uint32_t;
+inline constexpr Pace usual_pace = Pace{1} << 20;
+[[nodiscard]] Pace paced(double times_as_long);
+
 struct Job {
   std::vector<Program> programs;
   std::vector<Communicator> communicators;
@@ -153,6 +159,10 @@ struct Job {
   std::vector<std::string> activities;    ///< of compute: "compute", "recompute", "optimizer"
   std::vector<Dimension> dimensions;      ///< of communication
   std::vector<std::string> memory_parts;  ///< "parameters", "activations"
+  std::vector<Pace> pace;                 ///< by rank: of its computation; empty: all at the usual pace
+
+  /// What a computation of `duration_ps` takes on a rank; rounded to the nearest picosecond.
+  [[nodiscard]] std::int64_t compute_ps(RankId rank, std::int64_t duration_ps) const;
 
   /// Every inconsistency (a slot without communicator, a member that does not call, sizes of vectors), or empty.
   [[nodiscard]] std::string check() const;

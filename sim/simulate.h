@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -117,8 +118,9 @@ class Deadlock : public std::runtime_error {
 struct IdleCall {
   Choice choice;
   Duration latency;
-  Duration time;      ///< latency and transfer
-  std::string limit;  ///< tier of the link that bounds it, "protocol", or "latency"
+  Duration time;               ///< latency and transfer
+  std::string limit;           ///< tier of the link that bounds it, "protocol", or "latency"
+  std::optional<LinkId> link;  ///< that bounds it, where one does
 };
 [[nodiscard]] IdleCall idle_call(const Fabric& fabric, const Transport& transport, const Router& router, Collective op,
                                  Bytes size, const std::vector<GpuId>& group, const Forced& forced);

@@ -7,12 +7,19 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "topology/units.h"
 
 namespace foretrain {
 
 enum class GpuGeneration : std::uint8_t { volta, ampere, hopper, blackwell, other };
+
+/// Which message sizes the numbers of a transport were fitted to logs of; the rest is by analogy.
+enum class MeasuredSizes : std::uint8_t { none, large_sizes, all_sizes };
+inline constexpr MeasuredSizes all_measured_sizes[] = {MeasuredSizes::none, MeasuredSizes::large_sizes,
+                                                       MeasuredSizes::all_sizes};
+[[nodiscard]] std::string_view to_text(MeasuredSizes sizes);
 
 /// Inside a node, a GPU generation. Rates are bus bandwidths unless said otherwise.
 struct NodeTransport {
@@ -28,6 +35,7 @@ struct NodeTransport {
   Duration nvls_fill = microseconds(10);             ///< rN: pipeline fill a GPU at 64 MiB and more
   double p2p_efficiency = 0.80;                      ///< of the line rate, for send/recv and all-to-all
   std::optional<Bandwidth> ring_rate_across;         ///< ringbw of groups over several nodes, where it differs
+  MeasuredSizes measured = MeasuredSizes::none;
 };
 
 /// Between nodes, a kind of fabric.
@@ -41,6 +49,7 @@ struct NetworkTransport {
   double efficiency = 0.87;                       ///< eff: goodput of the NIC line rate
   bool tree_allowed = true;                       ///< plain TCP and NVL72 across racks run rings only
   bool ring_all_reduce_allowed = true;            ///< TCPXO's tuner does not pick it
+  MeasuredSizes measured = MeasuredSizes::none;
 };
 
 struct Transport {

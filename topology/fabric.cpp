@@ -309,6 +309,12 @@ void FabricBuilder::connect(VertexId a, VertexId b, Bandwidth each_way, Duration
   draft_->links.push_back({.from = b, .to = a, .bandwidth = each_way, .latency = latency, .tier = tier});
 }
 
+void FabricBuilder::connect_one_way(VertexId from, VertexId to, Bandwidth bandwidth, Duration latency, TierId tier) {
+  draft_->check_cable(from, to, bandwidth, latency, tier);
+  checked_count(draft_->links.size() + 1, "links");
+  draft_->links.push_back({.from = from, .to = to, .bandwidth = bandwidth, .latency = latency, .tier = tier});
+}
+
 void FabricBuilder::set_group(VertexId vertex, std::uint32_t group) {
   if (vertex.index() >= draft_->vertices.size()) {
     throw std::invalid_argument(fmt::format("there is no vertex {} to put into a group", vertex.value));

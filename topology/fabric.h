@@ -115,6 +115,8 @@ class FabricBuilder {
   void set_group(VertexId vertex, std::uint32_t group);
   /// A cable: one link each way.
   void connect(VertexId a, VertexId b, Bandwidth each_way, Duration latency, TierId tier);
+  /// One link only: for graphs that are given link by link, each direction by itself.
+  void connect_one_way(VertexId from, VertexId to, Bandwidth bandwidth, Duration latency, TierId tier);
   void set_torus(TorusShape shape);
   [[nodiscard]] Fabric build() &&;
 

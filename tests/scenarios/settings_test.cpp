@@ -83,7 +83,7 @@ TEST(Settings, UnknownPath) {
             "sequence_parallel, zero, schedule, order, overlap, bucket_parameters");
   EXPECT_EQ(mistakes(good, {"paralelism.tp=4"}),
             "--set paralelism.tp=4: unknown key 'paralelism', did you mean 'parallelism'?; allowed: name, model, "
-            "cluster, training, parallelism, network");
+            "cluster, training, parallelism, network, faults");
 }
 
 TEST(Settings, PathThroughAValue) {
