@@ -165,6 +165,106 @@ TEST(CollectiveCommand, NeverAboveTheLine) {
   }
 }
 
+Json collective_json(const std::vector<std::string>& args) {
+  std::vector<std::string> all = {"collective"};
+  all.insert(all.end(), args.begin(), args.end());
+  all.insert(all.end(), {"--json", "-"});
+  const Ran ran = foretrain_with(all);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  return Json::parse(ran.out);
+}
+
+TEST(CollectiveCommand, ExamplesOfTheHelpWork) {
+  std::istringstream lines(foretrain_with({"collective", "--help"}).out);
+  std::size_t ran_examples = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  foretrain collective ")) continue;
+    std::istringstream words(line);
+    std::vector<std::string> args;
+    for (std::string word; words >> word;) args.push_back(word);
+    const Ran ran = foretrain_with({args.begin() + 1, args.end()});
+    EXPECT_EQ(ran.status, 0) << line << ran.err;
+    ++ran_examples;
+  }
+  EXPECT_EQ(ran_examples, 2U);
+}
+
+// 128 MiB among one GPU of each of 4 nodes: over the NIC of that rail alone, 50 GB/s at the goodput of InfiniBand.
+TEST(CollectiveCommand, GroupStrideAndRanksPerNodeLayTheSameGroup) {
+  const std::vector<std::string> common = {"--cluster", "dgx-h100-ndr", "--gpus",  "4",     "-b",
+                                           "128M",      "-e",           "128M",    "--op",  "all_gather",
+                                           "--algo",    "ring",         "--proto", "simple"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), common.begin(), common.end());
+    return collective_json(more);
+  };
+  const Json by_stride = with({"--group-stride", "8"});
+  EXPECT_EQ(by_stride["ranks"], 4);
+  EXPECT_EQ(by_stride, with({"--ranks-per-node", "1"}));
+  const double transfer_s = 0.75 * 134217728 / (50e9 * 0.95);
+  const double time_s = by_stride["rows"][0]["time_us"].get<double>() * 1e-6;
+  EXPECT_GT(time_s, transfer_s);
+  EXPECT_LT(time_s, transfer_s + 200e-6);
+  EXPECT_EQ(by_stride["rows"][0]["limit"], "nic");
+  EXPECT_EQ(by_stride["rows"][0]["limit_link"], "leaf0 > node0/nic0");
+  EXPECT_EQ(with({"--ranks-per-node", "2", "--group-stride", "4"}), with({"--group-stride", "4"}));
+}
+
+// The 8 rings of a TP 8 job keep to their rails: at once as fast as alone.
+TEST(CollectiveCommand, ConcurrentRingsOfRailsDoNotDisturbEachOther) {
+  const Json table = collective_json({"--cluster", "dgx-h100-ndr", "--gpus", "4", "--group-stride", "8", "--concurrent",
+                                      "-b", "1G", "-e", "1G", "--algo", "ring"});
+  EXPECT_EQ(table["groups"], 8);
+  EXPECT_DOUBLE_EQ(table["rows"][0]["slowdown"].get<double>(), 1);
+  EXPECT_EQ(table["rows"][0]["time_us"], table["rows"][0]["alone_us"]);
+}
+
+TEST(CollectiveCommand, ConcurrentGroupsShareWhatTheyCross) {
+  // Meta's pods: 3,072 GPUs; a group of two ranks a pod apart crosses the 1:7 layer. 3,072 such pairs at once have a
+  // seventh of what their NICs carry.
+  const Json table = collective_json({"--cluster", "h100-roce-clos", "--gpus", "2", "--group-stride", "3072",
+                                      "--concurrent", "--op", "send_recv", "-b", "1G", "-e", "1G"});
+  EXPECT_EQ(table["groups"], 3072);
+  // Alone a NIC at 0.87 goodput is the limit; together the aggregation layer: 7 times less, at the same goodput.
+  EXPECT_NEAR(table["rows"][0]["slowdown"].get<double>(), 7, 0.05);
+  EXPECT_EQ(table["rows"][0]["limit"], "spine-core");
+  EXPECT_NE(table["rows"][0]["limit_link"].get<std::string>().find("core"), std::string::npos);
+}
+
+TEST(CollectiveCommand, LayoutMistakes) {
+  const auto with = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"collective", "--cluster", "dgx-h100-ndr"});
+    return more;
+  };
+  expect_mistake(with({"--gpus", "16", "--ranks-per-node", "9"}),
+                 "foretrain collective: --ranks-per-node 9: a node has 8 GPUs");
+  expect_mistake(with({"--gpus", "6", "--ranks-per-node", "4"}),
+                 "foretrain collective: --gpus 6: no multiple of --ranks-per-node 4");
+  expect_mistake(with({"--gpus", "8", "--ranks-per-node", "4", "--group-stride", "4"}),
+                 "foretrain collective: --ranks-per-node 4 at --group-stride 4: a node has 8 GPUs");
+  expect_mistake(with({"--gpus", "8", "--group-stride", "0"}),
+                 "foretrain collective: --group-stride 0: has to be 1 or more");
+  expect_mistake(with({"--gpus", "16384", "--group-stride", "8"}),
+                 "foretrain collective: a group of 16384 ranks in that layout spans 131,072 GPUs; 'dgx-h100-ndr' can "
+                 "have 16,384");
+}
+
+TEST(CollectiveCommand, SaysWhatNobodyMeasured) {
+  const auto text = [](const char* cluster, const char* gpus) {
+    return foretrain_with({"collective", "--cluster", cluster, "--gpus", gpus, "-b", "1M", "-e", "1M"}).out;
+  };
+  EXPECT_THAT(text("dgx-h100-ndr", "16"), ::testing::Not(HasSubstr("uncertain")));
+  EXPECT_THAT(text("h100-efa", "8"), ::testing::Not(HasSubstr("uncertain")));  // in a node: measured
+  EXPECT_THAT(text("h100-efa", "16"), HasSubstr("only large messages were measured"));
+  EXPECT_THAT(text("h100-efa", "16"), HasSubstr("12 % in the median and 65 % in the worst tenth"));
+  EXPECT_THAT(text("h800-ib", "16"), HasSubstr("nobody measured such a cluster"));
+  EXPECT_THAT(text("h800-ib", "16"), HasSubstr("6 % in the median and 30 % in the worst tenth from 64 MiB on"));
+  const Json json = collective_json({"--cluster", "h800-ib", "--gpus", "16", "-b", "1M", "-e", "1M"})["uncertainty"];
+  EXPECT_EQ(json["measured"], "none");
+  EXPECT_DOUBLE_EQ(json["from_64_MiB"]["p90"].get<double>(), 0.30);
+  EXPECT_DOUBLE_EQ(json["from_1_KiB"]["median"].get<double>(), 0.12);
+}
+
 TEST(TopologyCommand, CountsWhatWasAskedFor) {
   const Ran ran = foretrain_with({"topology", "dgx-h100-ndr", "--gpus", "64", "--json", "-"});
   ASSERT_EQ(ran.status, 0) << ran.err;

@@ -16,6 +16,7 @@
 #include "tools/cli/output_file.h"
 #include "tools/cli/size.h"
 #include "tools/commands/command.h"
+#include "tools/commands/measure_collective.h"
 #include "tools/output/collective_table.h"
 
 namespace foretrain {
@@ -33,14 +34,20 @@ std::string names_of(const Values& values) {
 
 Syntax collective_syntax() {
   Syntax syntax("collective", "collective --cluster CLUSTER --gpus N [options]",
-                "the table that nccl-tests would print: one call at a time on an idle network");
+                "the table that nccl-tests would print: one call on an idle network, or all groups of a job at once");
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
   const std::string ops = "operation (default all_reduce): " + names_of(all_collectives);
   const std::string algorithms = "force an algorithm, as NCCL_ALGO does: " + names_of(all_algorithms);
   const std::string protocols = "force a protocol, as NCCL_PROTO does: " + names_of(all_protocols);
   const std::string routings = "routing (default spread): " + names_of(all_routings);
   syntax.options.add_options()("cluster", text("NAME"), "cluster of the catalogue, or a file (required)")(
-      "gpus", po::value<std::int64_t>()->value_name("N"), "ranks, one a GPU, the first N of the cluster (required)")(
+      "gpus", po::value<std::int64_t>()->value_name("N"),
+      "ranks of the collective, one a GPU; the first N GPUs unless laid out otherwise (required)")(
+      "ranks-per-node", po::value<std::int64_t>()->value_name("N"),
+      "ranks on each node (default: as many as it has GPUs)")(
+      "group-stride", po::value<std::int64_t>()->value_name("N"),
+      "every N-th GPU (default 1): 8 for the data-parallel rings of a job with TP 8")(
+      "concurrent", "all groups of that shape on the same nodes at once; shows how much slower than one by itself")(
       "op", text("NAME"), ops.c_str())("begin,b", text("SIZE"),
                                        "smallest message (default 8; bytes, or 1K, 64M, 1G, 64MiB)")(
       "end,e", text("SIZE"), "largest message (default 1G)")("factor,f", po::value<double>()->value_name("X"),
@@ -50,7 +57,8 @@ Syntax collective_syntax() {
                                                                                           routings.c_str())(
       "json", text("FILE"), "write the table as JSON; - is standard output, and then nothing else is");
   syntax.examples = {"collective --cluster dgx-h100-ndr --gpus 64 --op all_reduce -b 8 -e 1G -f 2",
-                     "collective --cluster dgx-h100-ndr --gpus 8 --op all_gather -b 1M -e 64M --algo ring --json -"};
+                     "collective --cluster h100-roce-clos --gpus 32 --group-stride 8 --concurrent --op reduce_scatter "
+                     "-b 1M -e 1G --algo ring --json -"};
   return syntax;
 }
 
@@ -104,30 +112,16 @@ std::vector<Bytes> sizes_of(const Syntax& syntax, const po::variables_map& value
   return sizes;
 }
 
-struct Measurement {
-  Collective op{};
-  std::vector<Bytes> sizes;
-  Forced forced;
-  Routing routing{};
-};
-
-CollectiveTable measure(const Syntax& syntax, const ClusterChoice& choice, const Measurement& wanted) {
-  const Fabric fabric = fabric_of(syntax, choice);
-  const auto router = make_router(wanted.routing, fabric, Network{}.seed);
-  std::vector<GpuId> group;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(choice.gpus); ++i) group.push_back(id_at<GpuId>(i));
-  CollectiveTable table{.cluster = choice.cluster.name, .ranks = choice.gpus, .rows = {}};
-  for (const Bytes size : wanted.sizes) {
-    try {
-      table.rows.push_back(
-          {.op = wanted.op,
-           .size = size,
-           .call = idle_call(fabric, choice.cluster.transport, *router, wanted.op, size, group, wanted.forced)});
-    } catch (const std::invalid_argument& e) {  // nothing runs this call on this group
-      throw syntax.error(e.what());
-    }
+GroupSpec group_of(const Syntax& syntax, const po::variables_map& values, Collective op) {
+  const std::int64_t gpus = values["gpus"].as<std::int64_t>();
+  if (op == Collective::send_recv && gpus != 2) {
+    throw syntax.error(fmt::format("--gpus {}: send_recv is between 2 GPUs", gpus));
   }
-  return table;
+  if (gpus == 1) throw syntax.error("--gpus 1: a collective needs at least 2 GPUs");
+  GroupSpec spec{.ranks = gpus, .ranks_per_node = {}, .stride = 1, .concurrent = values.count("concurrent") > 0};
+  if (values.count("ranks-per-node") > 0) spec.ranks_per_node = values["ranks-per-node"].as<std::int64_t>();
+  if (values.count("group-stride") > 0) spec.stride = values["group-stride"].as<std::int64_t>();
+  return spec;
 }
 
 }  // namespace
@@ -146,13 +140,10 @@ int show_collective(std::span<const std::string> args, const Console& console) {
                            .routing = named(syntax, *values, "routing", all_routings).value_or(Network{}.routing)};
   const std::string json = values->count("json") > 0 ? (*values)["json"].as<std::string>() : std::string();
   if (!json.empty() && json != "-") check_writable(json);
-  const std::int64_t gpus = (*values)["gpus"].as<std::int64_t>();
-  if (wanted.op == Collective::send_recv && gpus != 2) {
-    throw syntax.error(fmt::format("--gpus {}: send_recv is between 2 GPUs", gpus));
-  }
-  if (gpus == 1) throw syntax.error("--gpus 1: a collective needs at least 2 GPUs");
-  const ClusterChoice choice = choose_cluster(syntax, (*values)["cluster"].as<std::string>(), gpus);
-  const CollectiveTable table = measure(syntax, choice, wanted);
+  const GroupSpec spec = group_of(syntax, *values, wanted.op);
+  const ClusterChoice choice = choose_cluster(syntax, (*values)["cluster"].as<std::string>(), spec.ranks);
+  const Groups where = lay_out(syntax, spec, choice.cluster);
+  const CollectiveTable table = measure(syntax, choice.cluster, where, wanted);
   if (!json.empty()) write_text(json, to_json(table), console.out);
   if (json != "-") console.out << to_text(table);
   return 0;
