@@ -47,6 +47,7 @@ NetworkTransport read_network_transport(const YamlNode& map, const std::string& 
   network.tree_allowed = reader.boolean("tree_allowed", true);
   network.ring_all_reduce_allowed = reader.boolean("ring_all_reduce_allowed", true);
   network.measured = read_measured(reader);
+  network.in_network_reduction = reader.boolean("in_network_reduction", false);
   reader.finish();
   return network;
 }

@@ -51,9 +51,10 @@ std::string write_transport(const Transport& t) {
          fmt::format(
              "    network:\n      ll_step: {}\n      ll_rate: {}\n      ll128_step: {}\n      ll128_part: {}\n"
              "      ring_step: {}\n      tree_step: {}\n      efficiency: {}\n      tree_allowed: {}\n"
-             "      ring_all_reduce_allowed: {}\n      measured: {}\n",
+             "      ring_all_reduce_allowed: {}\n      measured: {}\n      in_network_reduction: {}\n",
              to_text(w.ll_step), to_text(w.ll_rate), to_text(w.ll128_step), w.ll128_part, to_text(w.ring_step),
-             to_text(w.tree_step), w.efficiency, w.tree_allowed, w.ring_all_reduce_allowed, to_text(w.measured));
+             to_text(w.tree_step), w.efficiency, w.tree_allowed, w.ring_all_reduce_allowed, to_text(w.measured),
+             w.in_network_reduction);
 }
 
 std::string write_training(const Training& t) {

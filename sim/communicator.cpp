@@ -18,6 +18,12 @@ std::string_view to_text(Collective op) {
       return "all_to_all";
     case Collective::send_recv:
       return "send_recv";
+    case Collective::gather:
+      return "gather";
+    case Collective::scatter:
+      return "scatter";
+    case Collective::barrier:
+      return "barrier";
   }
   return "?";
 }
@@ -31,11 +37,15 @@ double busbw_factor(Collective op, std::size_t ranks) {
     case Collective::all_gather:
     case Collective::reduce_scatter:
     case Collective::all_to_all:
+    case Collective::gather:
+    case Collective::scatter:
       return (n - 1) / n;
     case Collective::broadcast:
     case Collective::reduce:
     case Collective::send_recv:
       return 1;
+    case Collective::barrier:
+      return 0;
   }
   return 1;
 }
@@ -52,6 +62,20 @@ std::string_view to_text(Algorithm algorithm) {
       return "nvls_tree";
     case Algorithm::pairwise:
       return "pairwise";
+    case Algorithm::collnet:
+      return "collnet";
+    case Algorithm::nvls_sharp:
+      return "nvls_sharp";
+    case Algorithm::pat:
+      return "pat";
+    case Algorithm::halving_doubling:
+      return "halving_doubling";
+    case Algorithm::hierarchical:
+      return "hierarchical";
+    case Algorithm::two_hop:
+      return "two_hop";
+    case Algorithm::torus_ring:
+      return "torus_ring";
   }
   return "?";
 }

@@ -18,7 +18,8 @@ namespace foretrain {
 using RankId = Id<struct RankTag>;
 using CommunicatorId = Id<struct CommunicatorTag>;
 
-/// `send_recv` goes from member 0 to member 1 of a communicator of two.
+/// `send_recv` goes from member 0 to member 1 of a communicator of two; member 0 is the root of broadcast, reduce,
+/// gather and scatter. A `barrier` is an all-reduce of nothing.
 enum class Collective : std::uint8_t {
   all_reduce,
   all_gather,
@@ -26,20 +27,50 @@ enum class Collective : std::uint8_t {
   broadcast,
   reduce,
   all_to_all,
-  send_recv
+  send_recv,
+  gather,
+  scatter,
+  barrier
 };
 inline constexpr Collective all_collectives[] = {
     Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::broadcast,
-    Collective::reduce,     Collective::all_to_all, Collective::send_recv};
+    Collective::reduce,     Collective::all_to_all, Collective::send_recv,      Collective::gather,
+    Collective::scatter,    Collective::barrier};
 [[nodiscard]] std::string_view to_text(Collective op);
+/// A call on the wire: a barrier runs as an all-reduce without bytes, so algorithms need not know it.
+[[nodiscard]] constexpr Collective played_as(Collective op) {
+  return op == Collective::barrier ? Collective::all_reduce : op;
+}
+/// Made of copies from one rank to another, which NCCL's algorithms and their settings do not reach.
+[[nodiscard]] constexpr bool is_point_to_point(Collective op) {
+  return op == Collective::all_to_all || op == Collective::send_recv || op == Collective::gather ||
+         op == Collective::scatter;
+}
+[[nodiscard]] constexpr bool moves_bytes(Collective op) { return op != Collective::barrier; }
 
 /// Bus bandwidth over algorithm bandwidth for n ranks, as nccl-tests' doc/PERFORMANCE.md defines it:
-/// all-reduce 2(n-1)/n; all-gather, reduce-scatter, all-to-all (n-1)/n; broadcast, reduce, send/recv 1.
+/// all-reduce 2(n-1)/n; all-gather, reduce-scatter, all-to-all, gather, scatter (n-1)/n; broadcast, reduce,
+/// send/recv 1. A barrier has no bandwidth: 0.
 [[nodiscard]] double busbw_factor(Collective op, std::size_t ranks);
 
-enum class Algorithm : std::uint8_t { ring, tree, nvls, nvls_tree, pairwise };
-inline constexpr Algorithm all_algorithms[] = {Algorithm::ring, Algorithm::tree, Algorithm::nvls, Algorithm::nvls_tree,
-                                               Algorithm::pairwise};
+enum class Algorithm : std::uint8_t {
+  ring,
+  tree,
+  nvls,
+  nvls_tree,
+  pairwise,
+  collnet,     ///< NCCL's CollNetDirect: reduced in the network's switches (SHARP)
+  nvls_sharp,  ///< the same, and NVLS inside the node
+  pat,
+  halving_doubling,
+  hierarchical,
+  two_hop,
+  torus_ring
+};
+inline constexpr Algorithm all_algorithms[] = {
+    Algorithm::ring,    Algorithm::tree,       Algorithm::nvls, Algorithm::nvls_tree,        Algorithm::pairwise,
+    Algorithm::collnet, Algorithm::nvls_sharp, Algorithm::pat,  Algorithm::halving_doubling, Algorithm::hierarchical,
+    Algorithm::two_hop, Algorithm::torus_ring};
 [[nodiscard]] std::string_view to_text(Algorithm algorithm);
 
 enum class Protocol : std::uint8_t { ll, ll128, simple };
@@ -47,7 +78,8 @@ inline constexpr Protocol all_protocols[] = {Protocol::ll, Protocol::ll128, Prot
 [[nodiscard]] std::string_view to_text(Protocol protocol);
 
 /// Message sizes are nccl-tests' "size": the reduced buffer of an all-reduce, the whole gathered buffer of an
-/// all-gather, the whole input of a reduce-scatter, what a rank sends in all (itself included) for an all-to-all.
+/// all-gather, the whole input of a reduce-scatter, what a rank sends in all (itself included) for an all-to-all, what
+/// the root has in all for gather and scatter; a barrier's size means nothing.
 struct Communicator {
   std::vector<RankId> members;
   std::uint8_t dimension = 0;  ///< index into Job::dimensions: what its time is booked under

@@ -99,7 +99,7 @@ class Expander {
         const Decision& d = decide(call, shape);
         planned.choice = d.choice;
         planned.latency = d.latency;
-        planned.moves = call.size > 0;
+        planned.moves = call.size > 0 && moves_bytes(call.op);
         if (planned.moves && planner_) {
           plan_sends(planned, d, layout);
         } else if (planned.moves) {
@@ -113,11 +113,13 @@ class Expander {
   const Decision& decide(const DistinctCall& call, const GroupShape& shape) {
     const auto key = std::tuple(call.op, call.size, shape);
     if (const auto at = decisions_.find(key); at != decisions_.end()) return at->second;
-    const Choice choice = choose(call.op, bytes(call.size), shape, transport_, options_.forced);
+    const Collective op = played_as(call.op);
+    const Bytes size = moves_bytes(call.op) ? bytes(call.size) : Bytes{};
+    const Choice choice = choose(op, size, shape, transport_, options_.forced);
     const CollectiveAlgorithm& how = algorithm(choice.algorithm);
     return decisions_
-        .emplace(key, Decision{choice, how.latency(call.op, choice.protocol, bytes(call.size), shape, transport_),
-                               how.rate_cap(call.op, choice.protocol, shape, transport_)})
+        .emplace(key, Decision{choice, how.latency(op, choice.protocol, size, shape, transport_),
+                               how.rate_cap(op, choice.protocol, shape, transport_)})
         .first->second;
   }
 

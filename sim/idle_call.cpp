@@ -28,8 +28,10 @@ Bound bound_of(const Fabric& fabric, std::optional<double> cap, const std::vecto
 
 }  // namespace
 
-IdleCall idle_call(const Fabric& fabric, const Transport& transport, const Router& router, Collective op, Bytes size,
-                   const std::vector<GpuId>& group, const Forced& forced) {
+IdleCall idle_call(const Fabric& fabric, const Transport& transport, const Router& router, Collective asked,
+                   Bytes asked_size, const std::vector<GpuId>& group, const Forced& forced) {
+  const Collective op = played_as(asked);
+  const Bytes size = moves_bytes(asked) ? asked_size : Bytes{};
   const GroupLayout layout(fabric, group);
   const GroupShape shape = shape_of(fabric, layout);
   IdleCall call;

@@ -11,9 +11,16 @@ std::vector<std::unique_ptr<CollectiveAlgorithm>> make_all() {
   std::vector<std::unique_ptr<CollectiveAlgorithm>> all;  // in NCCL's order of preference at a tie
   all.push_back(make_tree());
   all.push_back(make_ring());
+  all.push_back(make_collnet());
   all.push_back(make_nvls());
+  all.push_back(make_nvls_sharp());
   all.push_back(make_nvls_tree());
+  all.push_back(make_pat());
   all.push_back(make_pairwise());
+  all.push_back(make_two_hop());
+  all.push_back(make_halving_doubling());
+  all.push_back(make_hierarchical());
+  all.push_back(make_torus_ring());
   return all;
 }
 

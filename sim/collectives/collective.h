@@ -45,6 +45,13 @@ struct GroupLayout {
   [[nodiscard]] std::size_t ranks_per_node_min() const;
 };
 
+/// A line of routers along one dimension of a torus.
+struct TorusLine {
+  std::uint32_t extent = 1;  ///< of the group
+  bool closed = false;       ///< a cable joins its ends
+  auto operator<=>(const TorusLine&) const = default;
+};
+
 /// What of a layout decides latency and choice; communicators of one shape share one decision.
 struct GroupShape {
   std::uint32_t ranks = 1;
@@ -52,6 +59,8 @@ struct GroupShape {
   std::uint32_t per_node_max = 1;
   std::uint32_t nics_per_node = 1;  ///< that the members of a node drive
   Bandwidth nic;                    ///< line rate of one; 0 where there is none
+  std::vector<TorusLine> torus;     ///< of a group that fills a box of a torus: its dimensions; else empty
+  Bandwidth torus_link;             ///< of one cable there, one direction
   auto operator<=>(const GroupShape&) const = default;
 };
 [[nodiscard]] GroupShape shape_of(const Fabric& fabric, const GroupLayout& layout);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "sim/collectives/collective.h"
+#include "sim/collectives/torus_box.h"
 
 namespace foretrain {
 
@@ -64,7 +65,13 @@ GroupShape shape_of(const Fabric& fabric, const GroupLayout& layout) {
                    .nodes = static_cast<std::uint32_t>(layout.nodes.size()),
                    .per_node_max = static_cast<std::uint32_t>(layout.ranks_per_node_max()),
                    .nics_per_node = 0,
-                   .nic = Bandwidth{}};
+                   .nic = Bandwidth{},
+                   .torus = {},
+                   .torus_link = Bandwidth{}};
+  if (auto box = torus_box(fabric, layout.members)) {
+    shape.torus = std::move(box->lines);
+    shape.torus_link = box->link;
+  }
   // The node with the fewest NICs, and the slowest NIC, bound a group.
   bool first = true;
   for (const GroupLayout::Node& node : layout.nodes) {

@@ -15,7 +15,9 @@ using ByProtocol = std::array<double, 3>;  ///< LL, LL128, Simple
 // Microseconds: fixed cost, a step over NVLink, a step over the network.
 constexpr ByProtocol tree_base{6.8, 14.0, 8.4}, tree_nvlink{0.6, 1.25, 4.0}, tree_network{5.0, 8.5, 14.0};
 constexpr ByProtocol ring_base{6.6, 14.0, 8.4}, ring_nvlink{0.6, 1.9, 3.4}, ring_network{2.7, 4.0, 14.0};
-constexpr double nvls_nvlink = 25.0, nvls_tree_network = 20.9;
+constexpr double nvls_nvlink = 25.0, nvls_network = 18.0, nvls_tree_network = 20.9;
+constexpr double collnet_nvlink = 3.7, collnet_per_gpu = 0.4, collnet_network = 31.0;
+constexpr double pat_base = 8.0, pat_overlap = 3.5, pat_per_rank = 2.8;
 constexpr double network_post = 1.0;  ///< us a step of a ring over nodes takes at least; 3x for Simple
 constexpr double gb = 1e9;
 
@@ -149,6 +151,19 @@ double tree_bandwidth(Protocol protocol, Bytes size, const GroupShape& shape, co
   return bus / 2 * short_pipeline(protocol, size, 22);
 }
 
+/// One head a GPU, so NCCL's correction for GPUs that share a head is 1.
+double collnet_bandwidth(const GroupShape& shape, const Transport& transport) {
+  const Channels channels = nvls_channels(shape, transport);
+  const bool corrected =
+      transport.node.generation == GpuGeneration::hopper || transport.node.generation == GpuGeneration::blackwell;
+  return channels.count * std::min(channels.intra, channels.inter) * (corrected ? 0.85 : 1.0) / 2;
+}
+
+double pat_bandwidth(const GroupShape& shape, const Transport& transport) {
+  const Channels channels = ring_channels(shape, transport);
+  return 0.75 * channels.count * channels.inter;
+}
+
 double nvls_bandwidth(Algorithm algorithm, Bytes size, const GroupShape& shape, const Transport& transport) {
   const Generation& gen = generation(transport);
   const Channels channels = nvls_channels(shape, transport);
@@ -156,6 +171,7 @@ double nvls_bandwidth(Algorithm algorithm, Bytes size, const GroupShape& shape, 
   const double count = channels.count;
   double per_channel = 2 * channels.intra * gen.nvls_efficiency * (count - 1) / count;
   double correction = 1;
+  if (algorithm == Algorithm::nvls_sharp) per_channel = std::min(per_channel, channels.inter);
   if (algorithm == Algorithm::nvls_tree) {
     per_channel = std::min(per_channel, channels.inter * (shape.nodes == 2 ? 2 : 1));
     per_channel = std::min(per_channel, gen.caps.nvls_tree[column(shape)]);
@@ -227,7 +243,19 @@ double latency_us(Collective op, Choice choice, Bytes size, const GroupShape& sh
       return nvls_nvlink;
     case Algorithm::nvls_tree:
       return nvls_nvlink + hops * nvls_tree_network;
+    case Algorithm::nvls_sharp:
+      return nvls_nvlink + nvls_network;
+    case Algorithm::collnet: {
+      const double others = static_cast<double>(shape.per_node_max - 1);
+      return 2 * (std::min(1.0, others) * collnet_nvlink + collnet_per_gpu * others) + collnet_network;
+    }
+    case Algorithm::pat:
+      return pat_base + integer_log2(shape.nodes) * tree_network[p] / pat_overlap + pat_per_rank * shape.ranks;
     case Algorithm::pairwise:
+    case Algorithm::halving_doubling:
+    case Algorithm::hierarchical:
+    case Algorithm::two_hop:
+    case Algorithm::torus_ring:
       break;
   }
   return 0;
@@ -241,8 +269,17 @@ double bandwidth(Collective op, Choice choice, Bytes size, const GroupShape& sha
       return tree_bandwidth(choice.protocol, size, shape, transport);
     case Algorithm::nvls:
     case Algorithm::nvls_tree:
+    case Algorithm::nvls_sharp:
       return nvls_bandwidth(choice.algorithm, size, shape, transport);
+    case Algorithm::collnet:
+      return collnet_bandwidth(shape, transport);
+    case Algorithm::pat:
+      return pat_bandwidth(shape, transport);
     case Algorithm::pairwise:
+    case Algorithm::halving_doubling:
+    case Algorithm::hierarchical:
+    case Algorithm::two_hop:
+    case Algorithm::torus_ring:
       break;
   }
   return 0;

@@ -1,5 +1,5 @@
-// Pairwise: point-to-point copies. An all-to-all is one of 1/n of the message for every pair of ranks; a send/recv is
-// one.
+// Pairwise: point-to-point copies. An all-to-all is one of 1/n of the message for every pair of ranks; a gather or
+// scatter one between the root (member 0) and every other rank; a send/recv is one.
 #include "sim/collectives/algorithms.h"
 #include "sim/collectives/timing.h"
 
@@ -12,7 +12,7 @@ class Pairwise final : public CollectiveAlgorithm {
   [[nodiscard]] Algorithm id() const override { return Algorithm::pairwise; }
 
   [[nodiscard]] bool supports(Collective op, Protocol protocol, const GroupShape&, const Transport&) const override {
-    return (op == Collective::all_to_all || op == Collective::send_recv) && protocol == Protocol::simple;
+    return is_point_to_point(op) && protocol == Protocol::simple;
   }
 
   [[nodiscard]] Duration latency(Collective, Protocol, Bytes, const GroupShape& shape,
@@ -40,6 +40,9 @@ class Pairwise final : public CollectiveAlgorithm {
     }
     const double part = 1.0 / static_cast<double>(members.size());
     for (const GpuId from : members) {
+      if (op == Collective::gather) sum.route(from, members[0], 0, part, in_node, between);
+      if (op == Collective::scatter) sum.route(members[0], from, 0, part, in_node, between);
+      if (op != Collective::all_to_all) continue;
       for (const GpuId to : members) sum.route(from, to, 0, part, in_node, between);
     }
     return sum.take();

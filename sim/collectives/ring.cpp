@@ -186,7 +186,7 @@ class Ring final : public CollectiveAlgorithm {
 
   [[nodiscard]] bool supports(Collective op, Protocol protocol, const GroupShape& shape,
                               const Transport& transport) const override {
-    if (op == Collective::all_to_all || op == Collective::send_recv) return false;
+    if (is_point_to_point(op)) return false;
     if (shape.nodes <= 1) return true;
     // LL128's bandwidth between nodes is known as a part of the NICs' only.
     if (protocol == Protocol::ll128 && shape.nic == Bandwidth{}) return false;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "sim/collectives/double_tree.h"
+#include "sim/collectives/torus_box.h"
 
 namespace foretrain::timing {
 
@@ -21,6 +22,10 @@ constexpr double gather_step_ps = 2.0e6;
 constexpr double ring_ll128_part = 0.98;
 constexpr double gather_ll128_part = 0.88;
 constexpr double nvls_across_part = 0.92;
+// PAT in NCCL's table (src/graph/tuning.cc, 2.30): log2(N) network steps, of which one in 3.5 is not hidden by others
+// in flight, and 2.8 us a rank.
+constexpr double pat_overlap = 3.5;
+constexpr double pat_per_rank_ps = 2.8e6;
 constexpr double nvls_full_chunk = 64.0 * 1024 * 1024;  ///< bytes from which NVLS chunks are at their largest
 
 double ps(Duration d) { return static_cast<double>(d.ps()); }
@@ -54,6 +59,29 @@ double nvls_simple_rate(const GroupShape& shape, const Transport& transport) {
   const double in_node = rate(transport.node.line) * nvls_goodput(shape, transport) / nvls_wire(shape);
   if (shape.nodes <= 1) return in_node;
   return std::min(in_node, nic_rate(shape, transport) / double_tree_wire(shape.nodes));
+}
+
+/// One message out of each node; over NVLink every GPU sends all but its own part to the heads, and as much back.
+double collnet_simple_rate(const GroupShape& shape, const Transport& transport) {
+  const double g = static_cast<double>(shape.per_node_max);
+  const double nics = nic_rate(shape, transport);
+  if (g <= 1) return nics;
+  return std::min(nics, transport.node.p2p_efficiency * rate(transport.node.line) * g / (2 * (g - 1)));
+}
+
+double nvls_sharp_simple_rate(const GroupShape& shape, const Transport& transport) {
+  const double in_node = rate(transport.node.line) * nvls_goodput(shape, transport) / nvls_wire(shape);
+  return std::min(in_node, nic_rate(shape, transport));
+}
+
+double torus_simple_rate(Collective op, const GroupShape& shape, const Transport& transport) {
+  const double passes = op == Collective::all_reduce ? 2 : 1;
+  const std::vector<double> wire = torus_wire(shape.torus);
+  double load = 0;
+  for (std::size_t d = 0; d < wire.size(); ++d) {
+    load = std::max(load, passes * wire[d] * (shape.torus[d].closed ? 1 : 2));
+  }
+  return rate(shape.torus_link) * transport.network.efficiency / load;
 }
 
 }  // namespace
@@ -96,8 +124,19 @@ double simple_rate(Collective op, Algorithm algorithm, const GroupShape& shape, 
     case Algorithm::nvls:
     case Algorithm::nvls_tree:
       return nvls_simple_rate(shape, transport);
+    case Algorithm::collnet:
+      return collnet_simple_rate(shape, transport);
+    case Algorithm::nvls_sharp:
+      return nvls_sharp_simple_rate(shape, transport);
+    case Algorithm::pat:
+      return pat_part * ring_simple_rate(op, shape, transport);
+    case Algorithm::torus_ring:
+      return torus_simple_rate(op, shape, transport);
     case Algorithm::ring:
     case Algorithm::pairwise:
+    case Algorithm::halving_doubling:
+    case Algorithm::hierarchical:
+    case Algorithm::two_hop:
       break;
   }
   return ring_simple_rate(op, shape, transport);
@@ -127,6 +166,11 @@ std::optional<double> protocol_cap(Collective op, Protocol protocol, const Group
   if (shape.nodes <= 1) return rate(node.ll128_rate);
   const double part = gathers(op) ? gather_ll128_part : network.ll128_part;
   return part * best_simple_rate(op, shape, transport);
+}
+
+Duration pat_steps(const GroupShape& shape, const Transport& transport) {
+  return rounded(std::log2(ranks(shape)) * ps(transport.network.ring_step) / pat_overlap +
+                 pat_per_rank_ps * ranks(shape));
 }
 
 bool has_nvls(const GroupShape& shape, const Transport& transport) {

@@ -38,6 +38,9 @@ struct RingSteps {
 [[nodiscard]] double nvls_wire(const GroupShape& shape);
 /// Time to fill the NVLS pipeline.
 [[nodiscard]] Duration nvls_fill(Bytes size, const GroupShape& shape, const Transport& transport);
+/// PAT: time of its steps, and its part of the links' goodput.
+[[nodiscard]] Duration pat_steps(const GroupShape& shape, const Transport& transport);
+inline constexpr double pat_part = 0.75;  ///< NCCL's own factor (src/graph/tuning.cc, 2.30); no log
 [[nodiscard]] bool has_nvls(const GroupShape& shape, const Transport& transport);
 
 /// A whole number of picoseconds from a sum made in double.

@@ -15,7 +15,26 @@ namespace foretrain {
 
 namespace {
 
-bool point_to_point(Collective op) { return op == Collective::all_to_all || op == Collective::send_recv; }
+/// What NCCL's tuner knows; all others run when they are forced, and rings of a torus on one.
+bool is_nccls(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::ring:
+    case Algorithm::tree:
+    case Algorithm::nvls:
+    case Algorithm::nvls_tree:
+    case Algorithm::collnet:
+    case Algorithm::nvls_sharp:
+    case Algorithm::pat:
+      return true;
+    case Algorithm::pairwise:
+    case Algorithm::halving_doubling:
+    case Algorithm::hierarchical:
+    case Algorithm::two_hop:
+    case Algorithm::torus_ring:
+      break;
+  }
+  return false;
+}
 
 std::string text(Choice choice) { return fmt::format("{} {}", to_text(choice.algorithm), to_text(choice.protocol)); }
 
@@ -30,9 +49,24 @@ std::vector<Choice> candidates(Collective op, const GroupShape& shape, const Tra
   return all;
 }
 
+/// What is forced of a collective: algorithms of point-to-point calls do not reach it.
+Forced reaching(Forced forced) {
+  if (forced.algorithm == Algorithm::pairwise || forced.algorithm == Algorithm::two_hop) forced.algorithm.reset();
+  return forced;
+}
+
 bool allowed(Choice choice, const Forced& forced) {
-  return forced.algorithm.value_or(choice.algorithm) == choice.algorithm &&
-         forced.protocol.value_or(choice.protocol) == choice.protocol;
+  return forced.protocol.value_or(choice.protocol) == choice.protocol &&
+         (forced.algorithm ? choice.algorithm == *forced.algorithm : is_nccls(choice.algorithm));
+}
+
+/// Without a wish to the contrary a group that fills a box of a torus uses all its cables.
+Forced on_torus(Forced forced, Collective op, const GroupShape& shape, const Transport& transport) {
+  const CollectiveAlgorithm& rings = algorithm(Algorithm::torus_ring);
+  if (!forced.algorithm && rings.supports(op, forced.protocol.value_or(Protocol::simple), shape, transport)) {
+    forced.algorithm = Algorithm::torus_ring;
+  }
+  return forced;
 }
 
 /// The closed form of our own time, on links of the shape's nominal rates.
@@ -49,7 +83,9 @@ struct Candidate {
   double estimate = 0;  ///< seconds, NCCL's
 };
 
-/// Candidates within 10 % of NCCL's best: closer than its table is to the truth, and versions differ by more.
+/// Candidates within 10 % of NCCL's best. Its table moves by as much from version to version (NVLSTree's network step,
+/// 14 us up to 2.28 and 20.9 since, is 10 % of a call of 16 MiB on two nodes; LL's caps on Hopper grew 1.6 times and
+/// more in 2.23), and the clusters that it is held against run many of them: docs/collectives.md, "The choice".
 constexpr double near_tie = 1.1;
 
 Choice pick(const std::vector<Candidate>& ranked, Collective op, Bytes size, const GroupShape& shape,
@@ -93,9 +129,15 @@ std::optional<Duration> nccl_estimate(Collective op, Choice choice, Bytes size, 
   return microseconds(latency + static_cast<double>(size.count()) / (1000 * rate));
 }
 
-Choice choose(Collective op, Bytes size, const GroupShape& shape, const Transport& transport, const Forced& forced) {
-  if (point_to_point(op)) return {Algorithm::pairwise, Protocol::simple};  // NCCL_ALGO does not reach them
+Choice choose(Collective asked, Bytes size, const GroupShape& shape, const Transport& transport,
+              const Forced& asked_for) {
+  const Collective op = played_as(asked);
+  if (is_point_to_point(op)) {
+    const bool two_hop = op == Collective::all_to_all && asked_for.algorithm == Algorithm::two_hop;
+    return {two_hop ? Algorithm::two_hop : Algorithm::pairwise, Protocol::simple};
+  }
   if (shape.ranks <= 1) return {Algorithm::ring, Protocol::simple};
+  const Forced forced = on_torus(reaching(asked_for), op, shape, transport);
   const std::vector<Choice> possible = candidates(op, shape, transport);
   std::vector<Candidate> ranked;
   ranked.reserve(possible.size());

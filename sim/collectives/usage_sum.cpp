@@ -2,8 +2,7 @@
 //
 // Links that play the same part must come out with the same sums to the last bit, whatever the order of the routes, or
 // folding would tell them apart. Few entries are sorted by value before they are added, which makes the order
-// irrelevant; very many (all-to-all of hundreds of ranks) are added as they come with compensated sums, and the
-// last bits, where order could still show, are rounded away.
+// irrelevant; very many (all-to-all of hundreds of ranks) are added as whole numbers, a cell a link, which does so too.
 #include <algorithm>
 #include <cmath>
 
@@ -14,27 +13,18 @@ namespace foretrain {
 namespace {
 
 constexpr std::size_t sorted_at_most = 16384;  ///< entries; about where sorting costs as much as a cell a link
-constexpr double kept_bits = 46;               ///< of a compensated sum's 53
+constexpr int kept_bits = 46;                  ///< of a sum: shares such as 1/3 are rounded before they are added
 
-/// Neumaier's compensated sum: the error of each addition is kept and added at the end.
-class Compensated {
- public:
-  void add(double term) {
-    const double next = sum_ + term;
-    rest_ += std::abs(sum_) >= std::abs(term) ? (sum_ - next) + term : (term - next) + sum_;
-    sum_ = next;
-  }
-  [[nodiscard]] double value() const {
-    int exponent = 0;
-    const double mantissa = std::frexp(sum_ + rest_, &exponent);
-    return std::ldexp(std::nearbyint(std::ldexp(mantissa, static_cast<int>(kept_bits))),
-                      exponent - static_cast<int>(kept_bits));
-  }
+__extension__ typedef __int128 Fixed;  ///< in units of 2^-80: 10^6 routes err by less than 2^-60
+constexpr int fixed_bits = 80;
 
- private:
-  double sum_ = 0;
-  double rest_ = 0;
-};
+Fixed to_fixed(double value) { return static_cast<Fixed>(value * std::ldexp(1.0, fixed_bits)); }
+
+double from_fixed(Fixed sum) {
+  int exponent = 0;
+  const double mantissa = std::frexp(static_cast<double>(sum), &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, kept_bits)), exponent - kept_bits - fixed_bits);
+}
 
 bool by_link_then_value(const Usage& a, const Usage& b) {
   if (a.link != b.link) return a.link < b.link;
@@ -45,9 +35,31 @@ bool by_link_then_value(const Usage& a, const Usage& b) {
 }  // namespace
 
 struct UsageSum::Running {
-  explicit Running(std::size_t links) : wire(links), load(links) {}
-  std::vector<Compensated> wire;
-  std::vector<Compensated> load;
+  struct Cell {
+    Fixed wire = 0;
+    Fixed load = 0;
+  };
+  /// What one hop adds. Most hops of an all-to-all add the same, so the last is kept.
+  struct Term {
+    double wire = 0;
+    double goodput = 1;
+    Cell cell;
+  };
+
+  explicit Running(std::size_t links) : cells(links) {}
+
+  void add(Term& term, LinkId link, double wire, double goodput) {
+    if (wire != term.wire || goodput != term.goodput) {
+      term = {wire, goodput, {to_fixed(wire), to_fixed(wire / std::min(goodput, 1.0))}};
+    }
+    Cell& cell = cells[link.index()];
+    cell.wire += term.cell.wire;
+    cell.load += term.cell.load;
+  }
+
+  std::vector<Cell> cells;
+  Term in_node;
+  Term between;
 };
 
 void UsageSum::RunningDeleter::operator()(Running* running) const { delete running; }
@@ -66,21 +78,28 @@ void UsageSum::route(GpuId from, GpuId to, std::uint64_t flow, double wire, doub
   context_.router.route(from, to, flow, path_);
   for (const auto& [link, share] : path_) {
     const bool in_node = nvlink_ && context_.fabric.link(link).tier == *nvlink_;
-    add(link, wire * share, in_node ? in_node_goodput : between_goodput);
+    if (running_) {
+      running_->add(in_node ? running_->in_node : running_->between, link, wire * share,
+                    in_node ? in_node_goodput : between_goodput);
+    } else {
+      add(link, wire * share, in_node ? in_node_goodput : between_goodput);
+    }
   }
 }
 
 void UsageSum::add(LinkId link, double wire, double goodput) {
   if (wire <= 0) return;
+  if (running_) return running_->add(running_->between, link, wire, goodput);
   entries_.push_back({link, wire, wire / std::min(goodput, 1.0)});
   if (entries_.size() >= std::max(sorted_at_most, context_.fabric.link_count() / 16)) spill();
 }
 
 void UsageSum::spill() {
-  if (!running_) running_.reset(new Running(context_.fabric.link_count()));
+  running_.reset(new Running(context_.fabric.link_count()));
   for (const Usage& entry : entries_) {
-    running_->wire[entry.link.index()].add(entry.wire);
-    running_->load[entry.link.index()].add(entry.load);
+    Running::Cell& cell = running_->cells[entry.link.index()];
+    cell.wire += to_fixed(entry.wire);
+    cell.load += to_fixed(entry.load);
   }
   entries_.clear();
 }
@@ -88,10 +107,9 @@ void UsageSum::spill() {
 std::vector<Usage> UsageSum::take() {
   std::vector<Usage> sums;
   if (running_) {
-    spill();
-    for (std::size_t l = 0; l < running_->wire.size(); ++l) {
-      const double wire = running_->wire[l].value();
-      if (wire > 0) sums.push_back({id_at<LinkId>(l), wire, running_->load[l].value()});
+    for (std::size_t l = 0; l < running_->cells.size(); ++l) {
+      const Running::Cell& cell = running_->cells[l];
+      if (cell.wire > 0) sums.push_back({id_at<LinkId>(l), from_fixed(cell.wire), from_fixed(cell.load)});
     }
     running_.reset();
     return sums;

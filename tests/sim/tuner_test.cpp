@@ -161,6 +161,17 @@ TEST(NcclModel, EstimatesOfTwoAmpereNodes) {
                   8.4 + 14 * 4.0 + 2 * 14.0 + size / (1000 * 0.92 * 240 / 2 * 0.8));
 }
 
+TEST(NcclModel, VersionsDifferByMoreThanANearTie) {
+  // NVLSTree's network step was 14 us from 2.20 to 2.28 and is 20.9 since; two nodes take two of them.
+  const Choice nvls_tree{Algorithm::nvls_tree, Protocol::simple};
+  for (const Bytes size : {mebibytes(1), mebibytes(4), mebibytes(16)}) {
+    const auto now = nccl_estimate(Collective::all_reduce, nvls_tree, size, shape(2), h100());
+    ASSERT_TRUE(now.has_value());
+    const double before = now->seconds() - 2 * (20.9e-6 - 14e-6);
+    EXPECT_GT(now->seconds() / before, 1.1);
+  }
+}
+
 TEST(NcclModel, HasNoEstimateOfWhatNcclDoesNotModel) {
   EXPECT_FALSE(
       nccl_estimate(Collective::all_to_all, {Algorithm::pairwise, Protocol::simple}, mebibytes(1), shape(2), h100()));

@@ -118,7 +118,7 @@ std::vector<std::string> collective(std::vector<std::string> more) {
 TEST(CollectiveCommand, Mistakes) {
   expect_mistake(collective({"--op", "allreduce2"}),
                  "foretrain collective: --op: unknown 'allreduce2', did you mean 'all_reduce'?; allowed: all_reduce, "
-                 "all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv");
+                 "all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv, gather, scatter, barrier");
   expect_mistake(collective({"--proto", "LL12"}),
                  "foretrain collective: --proto: unknown 'LL12', did you mean 'll128'?; allowed: ll, ll128, simple");
   expect_mistake(collective({"-b", "1M", "-e", "8"}), "foretrain collective: -b 1048576 is above -e 8");

@@ -13,7 +13,7 @@ namespace foretrain {
 namespace {
 
 // Columns of the help text: one line an option.
-constexpr unsigned help_columns = 140;
+constexpr unsigned help_columns = 200;
 constexpr unsigned help_description_columns = 90;
 
 /// No guessing: an abbreviated option that works today could mean something else tomorrow.

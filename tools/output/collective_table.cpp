@@ -20,12 +20,16 @@ std::int64_t element_count(const CollectiveRow& row, std::int64_t ranks) {
     case Collective::all_gather:
     case Collective::reduce_scatter:
     case Collective::all_to_all:
+    case Collective::gather:
+    case Collective::scatter:
       return whole / ranks;
     case Collective::all_reduce:
     case Collective::broadcast:
     case Collective::reduce:
     case Collective::send_recv:
       return whole;
+    case Collective::barrier:
+      return 0;
   }
   return whole;
 }
