@@ -80,7 +80,7 @@ std::string_view noun(Shelf shelf) {
   return "";
 }
 
-FileText read_file(const fs::path& file) {
+FileText read_file(const fs::path& file, std::size_t most) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (status.type() == fs::file_type::not_found || status.type() == fs::file_type::none) return {{}, "no such file"};
@@ -89,7 +89,7 @@ FileText read_file(const fs::path& file) {
   if (!stream) return {{}, std::strerror(errno)};
   std::string text;
   std::array<char, 16384> part{};
-  while (text.size() <= yaml_bytes_max && stream) {  // a little over the limit shows that it is too large
+  while (text.size() <= most && stream) {  // a little over the limit shows that it is too large
     stream.read(part.data(), static_cast<std::streamsize>(part.size()));
     text.append(part.data(), static_cast<std::size_t>(stream.gcount()));
   }

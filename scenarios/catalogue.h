@@ -40,11 +40,11 @@ class Catalogue {
 /// "a model", "a cluster"...: for messages.
 [[nodiscard]] std::string_view noun(Shelf shelf);
 
-/// The whole of a file, at most a little over the limit of a YAML text; or why it cannot be read.
+/// The whole of a file, at most a little over `most` bytes (a longer one shows by its size); or why it cannot be read.
 struct FileText {
   std::optional<std::string> text;
   std::string error;
 };
-[[nodiscard]] FileText read_file(const std::filesystem::path& file);
+[[nodiscard]] FileText read_file(const std::filesystem::path& file, std::size_t most = yaml_bytes_max);
 
 }  // namespace foretrain
