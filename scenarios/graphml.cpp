@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "scenarios/problems.h"
+#include "scenarios/scenario.h"
 #include "scenarios/xml_text.h"
 
 namespace foretrain {
@@ -310,6 +311,25 @@ GraphSpec graph_from_graphml(const InputText& input) {
 
 GraphSpec load_graphml(const std::filesystem::path& file) {
   return graph_from_graphml(InputText::from_file(file, graphml_bytes_max));
+}
+
+std::optional<GraphSpec> graph_of_key_file(MapReader& reader) {
+  const YamlNode* node = reader.child("file");
+  if (node == nullptr) return std::nullopt;
+  GraphSpec graph;
+  const std::filesystem::path file = node->place.source->folder / reader.text("file");
+  if (reader.any_bad("file")) return graph;
+  std::error_code error;
+  if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)) {
+    reader.refuse("file", fmt::format("'{}' is no regular file; allowed: a GraphML file", shown(node->scalar)));
+    return graph;
+  }
+  try {
+    graph = load_graphml(file);
+  } catch (const InputError& mistake) {
+    reader.refuse("file", mistake.what());
+  }
+  return graph;
 }
 
 std::string to_graphml(const GraphSpec& graph) {

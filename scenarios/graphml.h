@@ -11,12 +11,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "scenarios/input_text.h"
+#include "scenarios/yaml_reader.h"
 #include "topology/builders/builders.h"
 
 namespace foretrain {
@@ -55,6 +57,9 @@ struct GraphmlGraph {
 /// A file that `to_graphml` wrote, or that follows it. Throws InputError, also when no fabric can be built from it.
 [[nodiscard]] GraphSpec graph_from_graphml(const InputText& input);
 [[nodiscard]] GraphSpec load_graphml(const std::filesystem::path& file);
+/// The graph of a fabric's key `file`: GraphML, relative to the YAML; nothing when the key is absent. What is wrong is
+/// noted.
+[[nodiscard]] std::optional<GraphSpec> graph_of_key_file(MapReader& reader);
 [[nodiscard]] std::string to_graphml(const GraphSpec& graph);
 
 }  // namespace foretrain

@@ -6,6 +6,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "scenarios/graphml.h"
 #include "scenarios/sections.h"
 
 namespace foretrain {
@@ -276,6 +277,7 @@ GraphSpec::Cable read_cable(const YamlNode& map, const std::string& path, const 
 }
 
 GraphSpec read_graph(MapReader& reader, Problems& problems) {
+  if (std::optional<GraphSpec> of_file = graph_of_key_file(reader)) return std::move(*of_file);
   GraphSpec spec;
   Positions positions;
   const auto& vertices = items_of(reader, "vertices", "a list of {name, kind, node}");

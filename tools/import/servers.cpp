@@ -35,7 +35,8 @@ std::span<const GpuFacts> known_gpus() {
 
 GpuFacts gpu_facts(const ImportOptions& options, std::string_view in_file, std::vector<std::string>& notes) {
   const std::string_view name = options.gpu ? std::string_view(*options.gpu) : in_file;
-  const std::vector<std::string> shelf = Catalogue(default_catalogue()).names(Shelf::gpus);
+  const std::vector<std::string> shelf =
+      options.gpu ? Catalogue(default_catalogue()).names(Shelf::gpus) : std::vector<std::string>();
   if (options.gpu && std::find(shelf.begin(), shelf.end(), *options.gpu) == shelf.end()) {
     throw InputError(fmt::format("--gpu '{}' is not in the catalogue{}; allowed: {}", shown(*options.gpu),
                                  suggestion(*options.gpu, shelf), fmt::join(shelf, ", ")));
