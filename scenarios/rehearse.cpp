@@ -238,6 +238,16 @@ std::vector<Pace> rank_paces(const Faults& faults, const Fabric& fabric, const J
   return by_rank;
 }
 
+/// What a plan asks of collectives that they cannot do (a forced algorithm, sends that are too many) is the user's
+/// mistake.
+Measured play(const Scenario& scenario, const Fabric& fabric, const Job& job, const SimulateOptions& how) {
+  try {
+    return simulate(fabric, scenario.cluster.transport, job, how);
+  } catch (const std::invalid_argument& e) {
+    throw InputError(scenario.name + ": " + e.what());
+  }
+}
+
 }  // namespace
 
 Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
@@ -256,7 +266,7 @@ Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
                       .flows_per_pair = scenario.network.flows_per_pair,
                       .progress = options.progress};
   if (options.trace) how.traced = stage_representatives(w, scenario.plan.pp);
-  Measured m = simulate(fabric, scenario.cluster.transport, w.job, how);
+  Measured m = play(scenario, fabric, w.job, how);
 
   r.step_time_s = m.step.seconds();
   sum_up_rates(r);

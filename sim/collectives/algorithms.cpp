@@ -1,7 +1,8 @@
 #include "sim/collectives/algorithms.h"
 
+#include <fmt/format.h>
+
 #include <stdexcept>
-#include <string>
 
 namespace foretrain {
 
@@ -32,7 +33,8 @@ std::span<const std::unique_ptr<CollectiveAlgorithm>> algorithms() {
 }
 
 SendGraph CollectiveAlgorithm::sends(Collective, Protocol, Bytes, const GroupLayout&, const CollectiveContext&) const {
-  throw std::logic_error("algorithm " + std::string(to_text(id())) + " has no chunk sends yet; use fidelity fluid");
+  throw std::invalid_argument(
+      fmt::format("fidelity flows cannot play algorithm {}; allowed: fidelity fluid or analytic", to_text(id())));
 }
 
 const CollectiveAlgorithm& algorithm(Algorithm id) {

@@ -90,7 +90,7 @@ class CollectiveAlgorithm {
   [[nodiscard]] virtual std::vector<Usage> usage(Collective op, Protocol protocol, const GroupLayout& layout,
                                                  const CollectiveContext& context) const = 0;
   /// The same call as its chunk sends, for fidelity `flows`: over each link as many wire bytes as `usage` says, and
-  /// launch and latencies along the longest chain that add up to `latency`. Throws std::logic_error naming the
+  /// launch and latencies along the longest chain that add up to `latency`. Throws std::invalid_argument naming the
   /// algorithm where it has none.
   [[nodiscard]] virtual SendGraph sends(Collective op, Protocol protocol, Bytes size, const GroupLayout& layout,
                                         const CollectiveContext& context) const;

@@ -47,9 +47,9 @@ const std::map<std::string, std::string>& cluster_of_log() {
       {"gb200x72-allreduce-nvl72.log", "gb200-nvl72"},
       {"gb200x1440-allreduce-20rack.log", "gb200-nvl72"},
       {"gh200x2-allreduce-slingshot.log", "gh200-slingshot"},
-      {"mi300x8-allreduce-rccl.log", "mi300x-rails"},
-      {"mi300x16-allreduce-oci-rccl.log", "mi300x-rails"},
-      {"mi325x-allreduce-grep.log", "mi325x-rails"},
+      {"mi300x8-allreduce-rccl.log", "mi300x-roce"},
+      {"mi300x16-allreduce-oci-rccl.log", "mi300x-roce"},
+      {"mi325x-allreduce-grep.log", "mi325x-roce"},
   };
   return all;
 }

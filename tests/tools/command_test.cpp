@@ -61,7 +61,7 @@ TEST(Command, HelpListsAllCommands) {
     EXPECT_THAT(ran.out, HasSubstr(std::string("\n  ") + std::string(command.name) + " "));
 }
 
-TEST(Command, EveryCommandHelpsWithALineAnOptionAndTwoExamples) {
+TEST(Command, EveryCommandHelpsWithALineAnOptionAndAtLeastTwoExamples) {
   for (const Command& command : commands()) {
     const Ran ran = foretrain_with({std::string(command.name), "--help"});
     EXPECT_EQ(ran.status, 0);
@@ -70,7 +70,7 @@ TEST(Command, EveryCommandHelpsWithALineAnOptionAndTwoExamples) {
     std::size_t examples = 0;
     for (std::size_t at = ran.out.find(example); at != std::string::npos; at = ran.out.find(example, at + 1))
       ++examples;
-    EXPECT_EQ(examples, 2U) << ran.out;
+    EXPECT_GE(examples, 2U) << ran.out;
     std::istringstream lines(ran.out.substr(ran.out.find("Options:\n") + 9));
     for (std::string line; std::getline(lines, line) && !line.empty();) EXPECT_THAT(line, StartsWith("  -")) << ran.out;
   }

@@ -12,6 +12,7 @@
 #include "scenarios/scenario.h"
 #include "sim/simulate.h"
 #include "tools/cli/cluster_choice.h"
+#include "tools/cli/named.h"
 #include "tools/cli/options.h"
 #include "tools/cli/output_file.h"
 #include "tools/cli/size.h"
@@ -24,13 +25,6 @@ namespace {
 
 // A table longer than this helps nobody.
 constexpr std::size_t rows_max = 100'000;
-
-template <class Values>
-std::string names_of(const Values& values) {
-  std::vector<std::string_view> names;
-  for (const auto value : values) names.push_back(to_text(value));
-  return fmt::format("{}", fmt::join(names, ", "));
-}
 
 Syntax collective_syntax() {
   Syntax syntax("collective", "collective --cluster CLUSTER --gpus N [options]",
@@ -60,29 +54,6 @@ Syntax collective_syntax() {
                      "collective --cluster h100-roce-clos --gpus 32 --group-stride 8 --concurrent --op reduce_scatter "
                      "-b 1M -e 1G --algo ring --json -"};
   return syntax;
-}
-
-/// Lower case without '-' and '_', so that NCCL's own spellings (NVLSTree, LL128) are understood.
-std::string folded(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c != '_' && c != '-') result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return result;
-}
-
-template <class Values>
-auto named(const Syntax& syntax, const po::variables_map& values, const char* option, const Values& all)
-    -> std::optional<std::remove_cvref_t<decltype(all[0])>> {
-  if (values.count(option) == 0) return std::nullopt;
-  const std::string& text = values[option].as<std::string>();
-  std::vector<std::string> names;
-  for (const auto value : all) {
-    if (folded(to_text(value)) == folded(text)) return value;
-    names.emplace_back(to_text(value));
-  }
-  throw syntax.error(fmt::format("--{}: unknown '{}'{}; allowed: {}", option, shown(text),
-                                 suggestion(folded(text), names), fmt::join(names, ", ")));
 }
 
 Bytes size_of(const Syntax& syntax, const po::variables_map& values, const char* option, Bytes otherwise) {
