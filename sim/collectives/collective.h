@@ -116,9 +116,11 @@ class UsageSum {
     void operator()(Running* running) const;
   };
   void spill();
+  void count_flows(std::vector<Usage>& sums);
 
   const CollectiveContext& context_;
   std::optional<TierId> nvlink_;
+  double route_most_ = 0;  ///< wire of the largest route so far
   std::vector<Usage> entries_;
   std::unique_ptr<Running, RunningDeleter> running_;
   std::vector<LinkShare> path_;

@@ -74,6 +74,7 @@ UsageSum::UsageSum(const CollectiveContext& context) : context_(context) {
 void UsageSum::route(GpuId from, GpuId to, std::uint64_t flow, double wire, double in_node_goodput,
                      double between_goodput) {
   if (from == to || wire <= 0) return;
+  route_most_ = std::max(route_most_, wire);
   path_.clear();
   context_.router.route(from, to, flow, path_);
   for (const auto& [link, share] : path_) {
@@ -112,6 +113,7 @@ std::vector<Usage> UsageSum::take() {
       if (cell.wire > 0) sums.push_back({id_at<LinkId>(l), from_fixed(cell.wire), from_fixed(cell.load)});
     }
     running_.reset();
+    count_flows(sums);
     return sums;
   }
   std::sort(entries_.begin(), entries_.end(), by_link_then_value);
@@ -124,7 +126,16 @@ std::vector<Usage> UsageSum::take() {
     }
   }
   entries_.clear();
+  count_flows(sums);
   return sums;
+}
+
+/// A flow is a route of the largest size: eight pairs of an all-to-all on a link are eight, the eighth part of one is an
+/// eighth.
+void UsageSum::count_flows(std::vector<Usage>& sums) {
+  if (route_most_ > 0)
+    for (Usage& sum : sums) sum.flows = sum.wire / route_most_;
+  route_most_ = 0;
 }
 
 }  // namespace foretrain
