@@ -131,6 +131,8 @@ std::span<const FluidNetwork::ShapeLoad> FluidNetwork::loads_of(const Flow& flow
 
 /// Never more than the whole: load * idle rate / capacity may round above 1.
 FluidNetwork::Part FluidNetwork::part_of(const Resource& resource, double load, double rate) {
+  // Positive, where adding a half and cutting is rounding; std::lround is a call in the hottest path.
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings)
   return std::min(static_cast<Part>(load * rate * resource.units + 0.5), whole);
 }
 

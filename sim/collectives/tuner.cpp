@@ -110,6 +110,7 @@ Choice pick(const std::vector<Candidate>& ranked, Collective op, Bytes size, con
   if (forced.algorithm) asked.push_back(to_text(*forced.algorithm));
   if (forced.protocol) asked.push_back(to_text(*forced.protocol));
   std::vector<std::string> list;
+  list.reserve(possible.size());
   for (const Choice choice : possible) list.push_back(text(choice));
   throw std::invalid_argument(fmt::format("{} of {} ranks on {} nodes cannot use the forced '{}'; possible: {}",
                                           to_text(op), shape.ranks, shape.nodes, fmt::join(asked, " "),
