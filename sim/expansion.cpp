@@ -98,7 +98,7 @@ class Expander {
       if (layout.ranks() > 1) {
         const Decision& d = decide(call, shape);
         planned.choice = d.choice;
-        planned.latency = d.latency;
+        planned.latency = planned.idle_time = d.latency;
         planned.moves = call.size > 0 && moves_bytes(call.op);
         if (planned.moves && planner_) {
           plan_sends(planned, d, layout);

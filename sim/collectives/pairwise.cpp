@@ -48,7 +48,7 @@ class Pairwise final : public CollectiveAlgorithm {
     return sum.take();
   }
 
-  /// All pairs at once; nobody waits for anybody.
+  /// All pairs of the collective at once; nobody waits for anybody.
   [[nodiscard]] SendGraph sends(Collective op, Protocol protocol, Bytes size, const GroupLayout& layout,
                                 const CollectiveContext& context) const override {
     SendGraph graph;
@@ -65,10 +65,13 @@ class Pairwise final : public CollectiveAlgorithm {
       return graph;
     }
     send.wire = static_cast<double>(size.count()) / static_cast<double>(members.size());
-    graph.reserve(members.size() * (members.size() - 1), 0);
-    for (const GpuId from : members) {
+    const std::span<const GpuId> all = members;
+    const std::span<const GpuId> senders = op == Collective::scatter ? all.first(1) : all;
+    const std::span<const GpuId> receivers = op == Collective::gather ? all.first(1) : all;
+    graph.reserve(senders.size() * receivers.size(), 0);
+    for (const GpuId from : senders) {
       send.from = send.via = from;
-      for (const GpuId to : members) {
+      for (const GpuId to : receivers) {
         send.to = to;
         if (from != to) graph.add(send);
       }
