@@ -7,6 +7,7 @@
 //
 // Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", IJHPCA 2005,
 // sections 4.1 to 4.5 (vector halving and distance doubling; the fold is MPICH's, a whole message each way).
+#include <algorithm>
 #include <bit>
 
 #include "sim/collectives/algorithms.h"
@@ -68,6 +69,79 @@ class Exchange {
   double between_;
 };
 
+/// The same as sends, a step of all players at a time; a player's step begins when its last is over and its partner's
+/// last has arrived.
+class ExchangeSends {
+ public:
+  ExchangeSends(SendGraph& graph, const Fold& f, double message, const GroupShape& shape, const Transport& transport)
+      : graph_(graph),
+        fold_(f),
+        message_(message),
+        near_below_(std::bit_floor(shape.per_node_max)),
+        near_step_(transport.node.ring_step),
+        far_step_(transport.network.ring_step),
+        fold_step_(shape.per_node_max > 1 ? near_step_ : far_step_),
+        waits_(f.players.size()) {
+    send_.in_node_goodput = transport.node.p2p_efficiency;
+    send_.between_goodput = transport.network.efficiency;
+  }
+
+  void hand_in(double part) {
+    for (std::size_t i = 0; i < fold_.extras.size(); ++i)
+      waits_[i] = {send(fold_.extras[i], fold_.players[i], part, fold_step_, {})};
+  }
+  void hand_out(double part) {
+    for (std::size_t i = 0; i < fold_.extras.size(); ++i)
+      static_cast<void>(send(fold_.players[i], fold_.extras[i], part, fold_step_, waits_[i]));
+  }
+
+  /// Exchange::gather: backwards, its steps in the opposite order.
+  void gather(std::vector<double> owned, bool backwards) {
+    const std::size_t p = fold_.players.size();
+    struct Step {
+      std::size_t distance;
+      std::vector<double> owned;
+    };
+    std::vector<Step> steps;
+    for (std::size_t distance = p / 2; distance > 0; distance /= 2) {
+      steps.push_back({distance, owned});
+      std::vector<double> both(p);
+      for (std::size_t i = 0; i < p; ++i) both[i] = owned[i] + owned[i ^ distance];
+      owned = std::move(both);
+    }
+    if (backwards) std::reverse(steps.begin(), steps.end());
+    for (const Step& step : steps) exchange(step.distance, step.owned, backwards);
+  }
+
+ private:
+  void exchange(std::size_t distance, const std::vector<double>& owned, bool backwards) {
+    const Duration latency = distance < near_below_ ? near_step_ : far_step_;
+    std::vector<std::uint32_t> sent(owned.size());
+    for (std::size_t i = 0; i < owned.size(); ++i) {
+      // Backwards, what a player then owns comes to it.
+      const double part = owned[backwards ? i ^ distance : i];
+      sent[i] = send(fold_.players[i], fold_.players[i ^ distance], part, latency, waits_[i]);
+    }
+    for (std::size_t i = 0; i < owned.size(); ++i) waits_[i] = {sent[i], sent[i ^ distance]};
+  }
+
+  std::uint32_t send(GpuId from, GpuId to, double part, Duration latency, std::span<const std::uint32_t> after) {
+    send_.from = send_.via = from;
+    send_.to = to;
+    send_.wire = message_ * part;
+    send_.latency = latency;
+    return graph_.add(send_, after);
+  }
+
+  SendGraph& graph_;
+  const Fold& fold_;
+  double message_;
+  std::size_t near_below_;
+  Duration near_step_, far_step_, fold_step_;
+  ChunkSend send_;
+  std::vector<std::vector<std::uint32_t>> waits_;  ///< by player: before its next step
+};
+
 class HalvingDoubling final : public CollectiveAlgorithm {
  public:
   [[nodiscard]] Algorithm id() const override { return Algorithm::halving_doubling; }
@@ -117,6 +191,33 @@ class HalvingDoubling final : public CollectiveAlgorithm {
     exchange.fold(f, scatters ? 1 - chunk : chunk, scatters ? chunk : 1 - chunk);
     exchange.gather(f.players, owned, scatters);
     return sum.take();
+  }
+
+  [[nodiscard]] SendGraph sends(Collective op, Protocol protocol, Bytes size, const GroupLayout& layout,
+                                const CollectiveContext& context) const override {
+    SendGraph graph;
+    if (layout.ranks() <= 1) return graph;
+    const GroupShape shape = shape_of(context.fabric, layout);
+    graph.launch = timing::launch(shape, context.transport);
+    const Fold f = foretrain::fold(layout);
+    ExchangeSends exchange(graph, f, static_cast<double>(size.count()), shape, context.transport);
+    const double chunk = 1.0 / static_cast<double>(layout.ranks());
+    if (op == Collective::all_reduce) {
+      const std::vector<double> owned(f.players.size(), 1.0 / static_cast<double>(f.players.size()));
+      exchange.hand_in(1);
+      exchange.gather(owned, true);
+      exchange.gather(owned, false);
+      exchange.hand_out(1);
+    } else {
+      std::vector<double> owned(f.players.size(), chunk);
+      for (std::size_t i = 0; i < f.extras.size(); ++i) owned[i] += chunk;
+      const bool scatters = op == Collective::reduce_scatter;
+      exchange.hand_in(scatters ? 1 - chunk : chunk);
+      exchange.gather(owned, scatters);
+      exchange.hand_out(scatters ? chunk : 1 - chunk);
+    }
+    graph.stretch_latencies(latency(op, protocol, size, shape, context.transport) - graph.launch);
+    return graph;
   }
 };
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 
+#include "sim/collectives/torus_box.h"
 #include "sim/simulate.h"
 #include "tests/sim/hand_made_fabric.h"
 #include "topology/builders/builders.h"
@@ -82,9 +83,8 @@ Both play(const Setting& s, const std::vector<Call>& calls, const Forced& forced
 }
 
 /// What plays no sends yet.
-constexpr std::array without_sends = {Algorithm::halving_doubling, Algorithm::torus_ring,   Algorithm::pat,
-                                      Algorithm::two_hop,          Algorithm::hierarchical, Algorithm::collnet,
-                                      Algorithm::nvls_sharp};
+constexpr std::array without_sends = {Algorithm::torus_ring,   Algorithm::pat,     Algorithm::two_hop,
+                                      Algorithm::hierarchical, Algorithm::collnet, Algorithm::nvls_sharp};
 
 /// Every algorithm, collective and protocol that serves a group and plays sends.
 struct Way {
@@ -294,6 +294,94 @@ TEST(Flows, OfTreesAndChainsAgreeWithinTwoPercentWhenThePiecesAreFine) {
       EXPECT_NEAR(both.ratio(), 1, 0.02);
     }
   }
+}
+
+/// Seconds if every step, the sends of one depth in the graph, began when all of the step before had ended.
+double step_by_step(const Setting& s, const SendGraph& graph) {
+  const auto router = make_router(s.routing, s.fabric, 1);
+  const Transport transport;
+  const CollectiveContext context{s.fabric, *router, transport};
+  std::vector<std::vector<std::size_t>> steps;
+  std::vector<std::size_t> depth(graph.size());
+  for (std::size_t i = 0; i < graph.size(); ++i) {
+    for (const std::uint32_t a : graph.after(i)) depth[i] = std::max(depth[i], depth[a] + 1);
+    if (graph[i].behind) depth[i] = std::max(depth[i], depth[*graph[i].behind] + 1);
+    if (steps.size() <= depth[i]) steps.resize(depth[i] + 1);
+    steps[depth[i]].push_back(i);
+  }
+  double total = 0;
+  for (const auto& step : steps) {
+    UsageSum sum(context);
+    for (const std::size_t i : step) {
+      const ChunkSend& send = graph[i];
+      sum.route(send.from, send.via, 0, send.wire, send.in_node_goodput, send.between_goodput);
+      sum.route(send.via, send.to, send.flow, send.wire, send.in_node_goodput, send.between_goodput);
+    }
+    double longest = 0;
+    for (const Usage& use : sum.take()) {
+      longest = std::max(longest, use.load / static_cast<double>(s.fabric.link(use.link).bandwidth.bytes_per_s()));
+    }
+    total += longest;
+  }
+  return total;
+}
+
+/// Seconds if the rings of a torus had all bytes of one dimension moved before the next. The links of a dimension all
+/// carry the same, and at any time the call's last chain has those of one dimension full.
+double dimension_by_dimension(Collective op, Bytes size, const GroupShape& shape) {
+  const std::vector<double> wire = torus_wire(shape.torus);
+  const double passes = op == Collective::all_reduce ? 2 : 1;
+  double wire_bytes = 0;
+  for (std::size_t d = 0; d < wire.size(); ++d)
+    wire_bytes += passes * wire[d] * (shape.torus[d].closed ? 1 : 2) * static_cast<double>(size.count());
+  return wire_bytes / (static_cast<double>(shape.torus_link.bytes_per_s()) * Transport{}.network.efficiency);
+}
+
+/// Where the steps of a call use different links, `fluid` lets all links work all the time. In `flows` a step waits
+/// for the one before: never earlier than the busiest link needs, never later than step by step. On a torus a rank
+/// that is ahead can hold up one that is behind on links that they share, so that steps in lockstep bound nothing:
+/// there the bound is that of the torus' own rings.
+TEST(Flows, OfPhasesAreBetweenTheBusiestLinkAndStepByStep) {
+  const Bytes size = gibibytes(8);
+  for (const Setting& s : every_builder()) {
+    const std::vector<Group> groups = {first_gpus(8), first_gpus(13), strided_gpus(0, 8, 16), first_gpus(64)};
+    for (const Group& group : groups) {
+      const GroupShape shape = shape_of(s.fabric, GroupLayout(s.fabric, group));
+      for (const Way& way : ways_of(s.fabric, group)) {
+        if (!way.phased() || way.protocol != Protocol::simple) continue;
+        SCOPED_TRACE(s.name + ", " + std::to_string(group.size()) + ", " + way.name());
+        const Both both = play(s, {{way.op, group, size}}, {way.algorithm, way.protocol});
+        const double latency =
+            algorithm(way.algorithm).latency(way.op, way.protocol, size, shape, Transport{}).seconds();
+        const SendGraph graph = graph_of(s, way, size, group);
+        const double transfer = both.fluid.step.seconds() - latency;
+        EXPECT_GE(both.flows.step.seconds(), (graph.launch.seconds() + transfer) * (1 - 1e-9));
+        if (way.algorithm == Algorithm::torus_ring) {
+          const double rings = dimension_by_dimension(way.op, size, shape);
+          EXPECT_LE(both.flows.step.seconds(), (latency + rings) * (1 + 1e-9));
+        } else if (!s.fabric.torus()) {
+          EXPECT_LE(both.flows.step.seconds(), (latency + step_by_step(s, graph)) * (1 + 1e-9));
+        }
+      }
+    }
+  }
+}
+
+/// Steps over links of the same kind lose nothing: halving and doubling within a node, PAT on a rail; and the rings of
+/// a torus of equal extents, whose parts change dimension all at once.
+TEST(Flows, OfPhasesOverLikeLinksAgreeWithFluid) {
+  const Setting node{"node", hand_made({.nodes = 1}), Routing::spread};
+  const auto expect_same = [](const Setting& s, const Group& group, Algorithm how) {
+    int seen = 0;
+    for (const Way& way : ways_of(s.fabric, group)) {
+      if (way.algorithm != how) continue;
+      SCOPED_TRACE(s.name + ", " + way.name());
+      EXPECT_NEAR(play(s, {{way.op, group, gibibytes(4)}}, {way.algorithm, way.protocol}).ratio(), 1, 0.001);
+      ++seen;
+    }
+    EXPECT_GT(seen, 0);
+  };
+  expect_same(node, first_gpus(8), Algorithm::halving_doubling);
 }
 
 /// What LL and LL128 move at most bounds every line, whatever the links could do.
