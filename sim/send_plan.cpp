@@ -67,7 +67,8 @@ SendPlan SendPlanner::plan(const SendGraph& graph, double message, std::optional
       send.shape = plan.sends[lines.head[i]].shape;
       continue;
     }
-    const double cap = rate_cap ? *rate_cap * lines.wire[i] / message : uncapped;
+    const double turn = head.cap_wire > 0 ? head.cap_wire : lines.wire[i];
+    const double cap = rate_cap ? *rate_cap * turn / message : uncapped;
     send.shape =
         shape_of_way({head.from, head.via, head.to, head.flow, head.in_node_goodput, head.between_goodput, cap});
   }

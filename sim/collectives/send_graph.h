@@ -31,6 +31,9 @@ struct ChunkSend {
   double in_node_goodput = 1;           ///< as UsageSum::route
   double between_goodput = 1;
   Duration latency;
+  /// Bytes whose part of all wire bytes the line gets of the protocol's cap; 0: the line's own. More where several
+  /// lines with other ends take turns.
+  double cap_wire = 0;
 };
 
 class SendGraph {

@@ -83,8 +83,8 @@ Both play(const Setting& s, const std::vector<Call>& calls, const Forced& forced
 }
 
 /// What plays no sends yet.
-constexpr std::array without_sends = {Algorithm::torus_ring,   Algorithm::pat,     Algorithm::two_hop,
-                                      Algorithm::hierarchical, Algorithm::collnet, Algorithm::nvls_sharp};
+constexpr std::array without_sends = {Algorithm::pat, Algorithm::two_hop, Algorithm::hierarchical, Algorithm::collnet,
+                                      Algorithm::nvls_sharp};
 
 /// Every algorithm, collective and protocol that serves a group and plays sends.
 struct Way {
@@ -371,6 +371,7 @@ TEST(Flows, OfPhasesAreBetweenTheBusiestLinkAndStepByStep) {
 /// a torus of equal extents, whose parts change dimension all at once.
 TEST(Flows, OfPhasesOverLikeLinksAgreeWithFluid) {
   const Setting node{"node", hand_made({.nodes = 1}), Routing::spread};
+  const Setting cube{"cube", build_torus({.shape = {4, 4, 4}}), Routing::dimension_order};
   const auto expect_same = [](const Setting& s, const Group& group, Algorithm how) {
     int seen = 0;
     for (const Way& way : ways_of(s.fabric, group)) {
@@ -382,6 +383,7 @@ TEST(Flows, OfPhasesOverLikeLinksAgreeWithFluid) {
     EXPECT_GT(seen, 0);
   };
   expect_same(node, first_gpus(8), Algorithm::halving_doubling);
+  expect_same(cube, first_gpus(64), Algorithm::torus_ring);
 }
 
 /// What LL and LL128 move at most bounds every line, whatever the links could do.
