@@ -5,6 +5,8 @@
 //
 // Source: Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", 2025 (arXiv
 // 2506.20252). As NCCL does, with one GPU a node only.
+#include <algorithm>
+
 #include "sim/collectives/algorithms.h"
 #include "sim/collectives/timing.h"
 
@@ -55,6 +57,43 @@ class Pat final : public CollectiveAlgorithm {
       }
     }
     return sum.take();
+  }
+
+  /// A rank's chunks of a step are one send. Its step begins when its last is over and the chunks are there.
+  [[nodiscard]] SendGraph sends(Collective op, Protocol protocol, Bytes size, const GroupLayout& layout,
+                                const CollectiveContext& context) const override {
+    SendGraph graph;
+    const std::vector<GpuId>& members = layout.members;
+    const std::size_t n = members.size();
+    const GroupShape shape = shape_of(context.fabric, layout);
+    graph.launch = timing::launch(shape, context.transport);
+    const double goodput = timing::pat_part * context.transport.network.efficiency;
+    ChunkSend send{
+        .in_node_goodput = goodput, .between_goodput = goodput, .latency = context.transport.network.ring_step};
+    const bool gathers = op == Collective::all_gather;
+    std::vector<std::size_t> distances;
+    for (std::size_t distance = 1; distance < n; distance *= 2) distances.push_back(distance);
+    if (gathers) std::reverse(distances.begin(), distances.end());
+    graph.reserve(distances.size() * n, 2 * distances.size() * n);
+    std::size_t before = 0;  // distance from which a rank received in the last step
+    for (std::size_t k = 0; k < distances.size(); ++k) {
+      const std::size_t hop = gathers ? distances[k] : n - distances[k];
+      send.wire = static_cast<double>(size.count()) * chunks_at(distances[k], n) / static_cast<double>(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        send.from = send.via = members[i];
+        send.to = members[(i + hop) % n];
+        if (k == 0) {
+          graph.add(send);
+          continue;
+        }
+        const std::uint32_t waits[] = {static_cast<std::uint32_t>((k - 1) * n + i),
+                                       static_cast<std::uint32_t>((k - 1) * n + (i + n - before) % n)};
+        graph.add(send, waits);
+      }
+      before = hop;
+    }
+    graph.stretch_latencies(latency(op, protocol, size, shape, context.transport) - graph.launch);
+    return graph;
   }
 };
 

@@ -83,7 +83,7 @@ Both play(const Setting& s, const std::vector<Call>& calls, const Forced& forced
 }
 
 /// What plays no sends yet.
-constexpr std::array without_sends = {Algorithm::pat, Algorithm::two_hop, Algorithm::hierarchical, Algorithm::collnet,
+constexpr std::array without_sends = {Algorithm::two_hop, Algorithm::hierarchical, Algorithm::collnet,
                                       Algorithm::nvls_sharp};
 
 /// Every algorithm, collective and protocol that serves a group and plays sends.
@@ -371,6 +371,7 @@ TEST(Flows, OfPhasesAreBetweenTheBusiestLinkAndStepByStep) {
 /// a torus of equal extents, whose parts change dimension all at once.
 TEST(Flows, OfPhasesOverLikeLinksAgreeWithFluid) {
   const Setting node{"node", hand_made({.nodes = 1}), Routing::spread};
+  const Setting rail{"rail", hand_made({.nodes = 16}), Routing::spread};
   const Setting cube{"cube", build_torus({.shape = {4, 4, 4}}), Routing::dimension_order};
   const auto expect_same = [](const Setting& s, const Group& group, Algorithm how) {
     int seen = 0;
@@ -383,6 +384,8 @@ TEST(Flows, OfPhasesOverLikeLinksAgreeWithFluid) {
     EXPECT_GT(seen, 0);
   };
   expect_same(node, first_gpus(8), Algorithm::halving_doubling);
+  expect_same(rail, strided_gpus(3, 8, 16), Algorithm::pat);
+  expect_same(rail, strided_gpus(3, 8, 13), Algorithm::pat);
   expect_same(cube, first_gpus(64), Algorithm::torus_ring);
 }
 
