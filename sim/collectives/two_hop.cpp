@@ -11,6 +11,61 @@ namespace foretrain {
 
 namespace {
 
+/// The same as sends, a piece of every pair's part at a time.
+class TwoHopSends {
+ public:
+  TwoHopSends(SendGraph& graph, const GroupLayout& layout, const Transport& transport, double piece)
+      : graph_(graph), layout_(layout), piece_(piece) {
+    send_.in_node_goodput = transport.node.p2p_efficiency;
+    send_.between_goodput = transport.network.efficiency;
+    if (layout.nodes.size() <= 1) return;
+    far_step_ = transport.network.ring_step;
+    if (layout.ranks_per_node_max() > 1) near_step_ = transport.node.ring_step;
+  }
+
+  /// A GPU spreads a piece in its node when it has it from all other nodes.
+  void add_piece() {
+    std::size_t line = 0;
+    for (const GroupLayout::Node& node : layout_.nodes) {
+      const std::size_t g = node.gpus.size();
+      std::vector<std::vector<std::uint32_t>> arrived(g);
+      for (const GroupLayout::Node& source : layout_.nodes) {
+        if (&source == &node) continue;
+        for (std::size_t i = 0; i < source.gpus.size(); ++i) {
+          const double wire = piece_ * static_cast<double>(g);
+          arrived[i % g].push_back(send(line++, source.gpus[i], node.gpus[i % g], wire, far_step_, {}));
+        }
+      }
+      for (std::size_t i = 0; i < g; ++i) {
+        const double held = piece_ * static_cast<double>(1 + arrived[i].size());
+        for (std::size_t j = 0; j < g; ++j) {
+          if (i != j) static_cast<void>(send(line++, node.gpus[i], node.gpus[j], held, near_step_, arrived[i]));
+        }
+      }
+    }
+  }
+
+ private:
+  std::uint32_t send(std::size_t line, GpuId from, GpuId to, double wire, Duration latency,
+                     std::span<const std::uint32_t> after) {
+    if (line == last_.size()) last_.emplace_back();
+    send_.from = send_.via = from;
+    send_.to = to;
+    send_.behind = last_[line];
+    send_.wire = wire;
+    send_.latency = latency;
+    last_[line] = graph_.add(send_, after);
+    return *last_[line];
+  }
+
+  SendGraph& graph_;
+  const GroupLayout& layout_;
+  double piece_;
+  ChunkSend send_;
+  Duration far_step_, near_step_;
+  std::vector<std::optional<std::uint32_t>> last_;  ///< by line
+};
+
 class TwoHop final : public CollectiveAlgorithm {
  public:
   [[nodiscard]] Algorithm id() const override { return Algorithm::two_hop; }
@@ -54,6 +109,22 @@ class TwoHop final : public CollectiveAlgorithm {
       }
     }
     return sum.take();
+  }
+
+  [[nodiscard]] SendGraph sends(Collective op, Protocol protocol, Bytes size, const GroupLayout& layout,
+                                const CollectiveContext& context) const override {
+    SendGraph graph;
+    if (layout.ranks() <= 1) return graph;
+    const GroupShape shape = shape_of(context.fabric, layout);
+    graph.launch = timing::launch(shape, context.transport);
+    const double part = static_cast<double>(size.count()) / static_cast<double>(layout.ranks());
+    const bool across = layout.nodes.size() > 1;
+    const double line = part * static_cast<double>(layout.ranks_per_node_max());
+    const std::uint32_t pieces = across ? pieces_of(line, context.pieces) : 1;
+    TwoHopSends call(graph, layout, context.transport, part / pieces);
+    for (std::uint32_t p = 0; p < pieces; ++p) call.add_piece();
+    graph.stretch_latencies(latency(op, protocol, size, shape, context.transport) - graph.launch);
+    return graph;
   }
 };
 
