@@ -83,7 +83,7 @@ Both play(const Setting& s, const std::vector<Call>& calls, const Forced& forced
 }
 
 /// What plays no sends yet.
-constexpr std::array without_sends = {Algorithm::hierarchical, Algorithm::collnet, Algorithm::nvls_sharp};
+constexpr std::array without_sends = {Algorithm::collnet, Algorithm::nvls_sharp};
 
 /// Every algorithm, collective and protocol that serves a group and plays sends.
 struct Way {
