@@ -69,8 +69,14 @@ SendPlan SendPlanner::plan(const SendGraph& graph, double message, std::optional
     }
     const double turn = head.cap_wire > 0 ? head.cap_wire : lines.wire[i];
     const double cap = rate_cap ? *rate_cap * turn / message : uncapped;
-    send.shape =
-        shape_of_way({head.from, head.via, head.to, head.flow, head.in_node_goodput, head.between_goodput, cap});
+    const Way way{head.from, head.via, head.to, head.flow, head.in_node_goodput, head.between_goodput, cap};
+    if (head.over) {
+      const std::span<const LinkShare> over = graph.way(*head.over);
+      path_.assign(over.begin(), over.end());
+      send.shape = collect_path(way);
+    } else {
+      send.shape = shape_of_way(way);
+    }
   }
   index_wakes(graph, plan);
   return plan;
@@ -82,6 +88,10 @@ ShapeId SendPlanner::shape_of_way(const Way& way) {
   path_.clear();
   if (way.via != way.from) router_.route(way.from, way.via, 0, path_);
   router_.route(way.via, way.to, way.flow, path_);
+  return collect_path(way);
+}
+
+ShapeId SendPlanner::collect_path(const Way& way) {
   std::sort(path_.begin(), path_.end(), [](const LinkShare& a, const LinkShare& b) {
     return a.link != b.link ? a.link < b.link : a.share < b.share;
   });
@@ -101,7 +111,7 @@ ShapeId SendPlanner::shape_of_way(const Way& way) {
   loads_.end_shape();
   caps_.push_back(way.cap);
   goodputs_.push_back({way.in_node_goodput, way.between_goodput});
-  return at->second;
+  return id_at<ShapeId>(caps_.size() - 1);
 }
 
 /// Of one flow, as Expansion's shapes have it: a fair share of the wire on its busiest link.

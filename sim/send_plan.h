@@ -59,6 +59,7 @@ class SendPlanner {
     std::size_t operator()(const Way& way) const;
   };
   ShapeId shape_of_way(const Way& way);
+  ShapeId collect_path(const Way& way);  ///< path_, as a shape of its own
 
   const Fabric& fabric_;
   const Router& router_;

@@ -38,6 +38,36 @@ class NvlsSharp final : public CollectiveAlgorithm {
     add_in_network(sum, layout, context);
     return sum.take();
   }
+
+  /// A piece is reduced in every node, then up and down the channels' trees, and copied in every node.
+  [[nodiscard]] SendGraph sends(Collective op, Protocol protocol, Bytes size, const GroupLayout& layout,
+                                const CollectiveContext& context) const override {
+    SendGraph graph;
+    if (layout.nodes.size() <= 1) return graph;
+    const Transport& transport = context.transport;
+    const GroupShape shape = shape_of(context.fabric, layout);
+    graph.launch = timing::launch(shape, transport) + timing::nvls_fill(size, shape, transport);
+    const std::size_t channels = layout.ranks_per_node_min();
+    const double line = static_cast<double>(size.count()) / static_cast<double>(channels);
+    const std::uint32_t pieces = pieces_of(line, context.pieces);
+    const double piece = static_cast<double>(size.count()) / pieces;
+    const double copied = timing::nvls_wire(shape) - 1;
+    const double goodput = timing::nvls_goodput(shape, transport);
+    InNetworkSends network(graph, layout, context);
+    std::vector<std::vector<std::uint32_t>> reduced(layout.nodes.size()), spread(layout.nodes.size());
+    for (std::uint32_t p = 0; p < pieces; ++p) {
+      std::vector<std::uint32_t> ready, there;
+      for (std::size_t n = 0; n < layout.nodes.size(); ++n) {
+        send_nvls(graph, layout.nodes[n].gpus, piece, goodput, {}, reduced[n]);
+        ready.insert(ready.end(), reduced[n].begin(), reduced[n].end());
+      }
+      for (std::size_t c = 0; c < channels; ++c) there.push_back(network.add_piece(c, line / pieces, ready));
+      for (std::size_t n = 0; n < layout.nodes.size(); ++n)
+        send_nvls(graph, layout.nodes[n].gpus, piece * copied, goodput, there, spread[n]);
+    }
+    graph.stretch_latencies(latency(op, protocol, size, shape, transport) - graph.launch);
+    return graph;
+  }
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "topology/ids.h"
+#include "topology/routing/router.h"
 #include "topology/units.h"
 
 namespace foretrain {
@@ -34,6 +35,7 @@ struct ChunkSend {
   /// Bytes whose part of all wire bytes the line gets of the protocol's cap; 0: the line's own. More where several
   /// lines with other ends take turns.
   double cap_wire = 0;
+  std::optional<std::uint32_t> over;  ///< a way of the graph's instead of the router's
 };
 
 class SendGraph {
@@ -45,6 +47,12 @@ class SendGraph {
 
   /// `after`: earlier sends of this graph.
   std::uint32_t add(const ChunkSend& send, std::span<const std::uint32_t> after = {});
+  /// Links that a send may go over at one pace, all at once: what no route between two GPUs is.
+  std::uint32_t add_way(std::vector<LinkShare> way) {
+    ways_.push_back(std::move(way));
+    return static_cast<std::uint32_t>(ways_.size() - 1);
+  }
+  [[nodiscard]] std::span<const LinkShare> way(std::uint32_t i) const { return ways_[i]; }
   void reserve(std::size_t sends, std::size_t afters);
 
   [[nodiscard]] std::size_t size() const { return sends_.size(); }
@@ -62,6 +70,7 @@ class SendGraph {
   std::vector<ChunkSend> sends_;
   std::vector<std::uint32_t> after_begin_{0};
   std::vector<std::uint32_t> after_;
+  std::vector<std::vector<LinkShare>> ways_;
 };
 
 /// An edge of a rooted tree of GPUs; trees are lists of edges, each after the one that leads to its parent.

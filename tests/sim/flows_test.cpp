@@ -4,7 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <array>
+#include <set>
 #include <string>
 
 #include "sim/collectives/torus_box.h"
@@ -69,6 +69,13 @@ Job job_of(const std::vector<Call>& calls) {
   return job;
 }
 
+/// With switches that reduce, so that every algorithm serves somebody.
+Transport sharp() {
+  Transport transport;
+  transport.network.in_network_reduction = true;
+  return transport;
+}
+
 struct Both {
   Measured fluid;
   Measured flows;
@@ -77,15 +84,12 @@ struct Both {
 Both play(const Setting& s, const std::vector<Call>& calls, const Forced& forced, std::uint32_t pieces = 64) {
   const Job job = job_of(calls);
   SimulateOptions options{.routing = s.routing, .forced = forced, .pieces = pieces};
-  Measured fluid = simulate(s.fabric, Transport{}, job, options);
+  Measured fluid = simulate(s.fabric, sharp(), job, options);
   options.fidelity = Fidelity::flows;
-  return {std::move(fluid), simulate(s.fabric, Transport{}, job, options)};
+  return {std::move(fluid), simulate(s.fabric, sharp(), job, options)};
 }
 
-/// What plays no sends yet.
-constexpr std::array without_sends = {Algorithm::collnet, Algorithm::nvls_sharp};
-
-/// Every algorithm, collective and protocol that serves a group and plays sends.
+/// Every algorithm, collective and protocol that serves a group.
 struct Way {
   Collective op{};
   Algorithm algorithm{};
@@ -95,7 +99,8 @@ struct Way {
   }
   [[nodiscard]] bool piped() const {  // through a tree, chain or phases, in pieces
     return algorithm == Algorithm::tree || algorithm == Algorithm::nvls_tree || algorithm == Algorithm::two_hop ||
-           algorithm == Algorithm::hierarchical || op == Collective::broadcast || op == Collective::reduce;
+           algorithm == Algorithm::hierarchical || algorithm == Algorithm::collnet ||
+           algorithm == Algorithm::nvls_sharp || op == Collective::broadcast || op == Collective::reduce;
   }
   [[nodiscard]] bool phased() const {  // in steps over different links, one after another
     return algorithm == Algorithm::pat || algorithm == Algorithm::halving_doubling ||
@@ -108,9 +113,8 @@ std::vector<Way> ways_of(const Fabric& fabric, const Group& group) {
   for (const Collective op : all_collectives) {
     if (op == Collective::send_recv && group.size() != 2) continue;
     for (const auto& how : algorithms()) {
-      if (std::find(without_sends.begin(), without_sends.end(), how->id()) != without_sends.end()) continue;
       for (const Protocol protocol : all_protocols)
-        if (how->supports(op, protocol, shape, Transport{})) ways.push_back({op, how->id(), protocol});
+        if (how->supports(op, protocol, shape, sharp())) ways.push_back({op, how->id(), protocol});
     }
   }
   return ways;
@@ -118,7 +122,7 @@ std::vector<Way> ways_of(const Fabric& fabric, const Group& group) {
 
 SendGraph graph_of(const Setting& s, const Way& way, Bytes size, const Group& group, std::uint32_t pieces = 64) {
   const auto router = make_router(s.routing, s.fabric, 1);
-  const Transport transport;
+  const Transport transport = sharp();
   return algorithm(way.algorithm)
       .sends(way.op, way.protocol, size, GroupLayout(s.fabric, group), {s.fabric, *router, transport, pieces});
 }
@@ -184,7 +188,7 @@ TEST(Sends, AnAlgorithmWithoutThemSaysSo) {
   };
   const Fabric fabric = hand_made({});
   const auto router = make_router(Routing::spread, fabric, 1);
-  const Transport transport;
+  const Transport transport = sharp();
   try {
     static_cast<void>(Bare().sends(Collective::all_reduce, Protocol::simple, bytes(1),
                                    GroupLayout(fabric, first_gpus(2)), {fabric, *router, transport}));
@@ -194,18 +198,26 @@ TEST(Sends, AnAlgorithmWithoutThemSaysSo) {
   }
 }
 
+/// So what the tests below say of all ways, they say of all algorithms.
+TEST(Sends, OfEveryAlgorithmAreAmongTheWays) {
+  std::set<Algorithm> seen;
+  for (const Setting& s : every_builder())
+    for (const Group& group : {first_gpus(8), first_gpus(64), strided_gpus(3, 8, 9)})
+      for (const Way& way : ways_of(s.fabric, group)) seen.insert(way.algorithm);
+  EXPECT_EQ(seen.size(), algorithms().size());
+}
+
 /// Launch and the longest chain of latencies are the closed form's latency, to the picosecond; and one byte takes that
 /// in both fidelities, but for the picoseconds that a byte takes.
 TEST(Sends, LatencyIsTheClosedForms) {
   for (const Setting& s : every_builder())
-    for (const std::size_t n : {2, 8, 13, 64}) {
-      const Group group = first_gpus(n);
+    for (const Group& group : {first_gpus(2), first_gpus(8), first_gpus(13), first_gpus(64), strided_gpus(3, 8, 9)}) {
       const GroupShape shape = shape_of(s.fabric, GroupLayout(s.fabric, group));
       for (const Way& way : ways_of(s.fabric, group)) {
-        SCOPED_TRACE(s.name + ", " + std::to_string(n) + ", " + way.name());
+        SCOPED_TRACE(s.name + ", " + std::to_string(group.size()) + ", " + way.name());
         const SendGraph graph = graph_of(s, way, mebibytes(1), group);
         EXPECT_EQ(graph.launch + longest_chain(graph).latency,
-                  algorithm(way.algorithm).latency(way.op, way.protocol, mebibytes(1), shape, Transport{}));
+                  algorithm(way.algorithm).latency(way.op, way.protocol, mebibytes(1), shape, sharp()));
         const Both one = play(s, {{way.op, group, bytes(1)}}, {way.algorithm, way.protocol});
         EXPECT_NEAR(one.ratio(), 1, 1e-3);
       }
@@ -258,8 +270,7 @@ TEST(Flows, OfTreesAndChainsAreLaterByTheFillOfThePipeline) {
         SCOPED_TRACE(s.name + ", " + std::to_string(n) + ", " + way.name());
         const Both both = play(s, {{way.op, group, size}}, {way.algorithm, way.protocol}, pieces);
         const SendGraph graph = graph_of(s, way, size, group, pieces);
-        const double latency =
-            algorithm(way.algorithm).latency(way.op, way.protocol, size, shape, Transport{}).seconds();
+        const double latency = algorithm(way.algorithm).latency(way.op, way.protocol, size, shape, sharp()).seconds();
         const double transfer = both.fluid.step.seconds() - latency;
         const double fill = static_cast<double>(longest_chain(graph).sends - 1) / pieces * transfer;
         EXPECT_GE(both.flows.step.seconds(), (graph.launch.seconds() + transfer) * (1 - 1e-9));
@@ -276,7 +287,7 @@ TEST(Flows, OfAChainAreItsFillLate) {
       const Both both = play(s, {{op, first_gpus(8), gibibytes(4)}}, {Algorithm::ring, Protocol::simple}, pieces);
       const GroupShape shape = shape_of(s.fabric, GroupLayout(s.fabric, first_gpus(8)));
       const double latency =
-          algorithm(Algorithm::ring).latency(op, Protocol::simple, gibibytes(4), shape, Transport{}).seconds();
+          algorithm(Algorithm::ring).latency(op, Protocol::simple, gibibytes(4), shape, sharp()).seconds();
       const double transfer = both.fluid.step.seconds() - latency;
       EXPECT_NEAR(both.flows.step.seconds(), latency + transfer * (pieces + 6) / pieces, 1e-6 * transfer);
     }
@@ -298,7 +309,7 @@ TEST(Flows, OfTreesAndChainsAgreeWithinTwoPercentWhenThePiecesAreFine) {
 /// Seconds if every step, the sends of one depth in the graph, began when all of the step before had ended.
 double step_by_step(const Setting& s, const SendGraph& graph) {
   const auto router = make_router(s.routing, s.fabric, 1);
-  const Transport transport;
+  const Transport transport = sharp();
   const CollectiveContext context{s.fabric, *router, transport};
   std::vector<std::vector<std::size_t>> steps;
   std::vector<std::size_t> depth(graph.size());
@@ -333,7 +344,7 @@ double dimension_by_dimension(Collective op, Bytes size, const GroupShape& shape
   double wire_bytes = 0;
   for (std::size_t d = 0; d < wire.size(); ++d)
     wire_bytes += passes * wire[d] * (shape.torus[d].closed ? 1 : 2) * static_cast<double>(size.count());
-  return wire_bytes / (static_cast<double>(shape.torus_link.bytes_per_s()) * Transport{}.network.efficiency);
+  return wire_bytes / (static_cast<double>(shape.torus_link.bytes_per_s()) * sharp().network.efficiency);
 }
 
 /// Where the steps of a call use different links, `fluid` lets all links work all the time. In `flows` a step waits
@@ -350,8 +361,7 @@ TEST(Flows, OfPhasesAreBetweenTheBusiestLinkAndStepByStep) {
         if (!way.phased() || way.protocol != Protocol::simple) continue;
         SCOPED_TRACE(s.name + ", " + std::to_string(group.size()) + ", " + way.name());
         const Both both = play(s, {{way.op, group, size}}, {way.algorithm, way.protocol});
-        const double latency =
-            algorithm(way.algorithm).latency(way.op, way.protocol, size, shape, Transport{}).seconds();
+        const double latency = algorithm(way.algorithm).latency(way.op, way.protocol, size, shape, sharp()).seconds();
         const SendGraph graph = graph_of(s, way, size, group);
         const double transfer = both.fluid.step.seconds() - latency;
         EXPECT_GE(both.flows.step.seconds(), (graph.launch.seconds() + transfer) * (1 - 1e-9));
@@ -394,7 +404,7 @@ TEST(Flows, KeepTheProtocolsCap) {
   const Group group = first_gpus(16);
   const GroupShape shape = shape_of(s.fabric, GroupLayout(s.fabric, group));
   for (const Protocol protocol : {Protocol::ll, Protocol::ll128}) {
-    const auto cap = algorithm(Algorithm::ring).rate_cap(Collective::all_reduce, protocol, shape, Transport{});
+    const auto cap = algorithm(Algorithm::ring).rate_cap(Collective::all_reduce, protocol, shape, sharp());
     const Both both = play(s, {{Collective::all_reduce, group, gibibytes(4)}}, {Algorithm::ring, protocol});
     const double transfer = static_cast<double>(gibibytes(4).count()) / cap.value();
     EXPECT_GE(both.flows.step.seconds(), transfer);
@@ -493,7 +503,7 @@ TEST(Flows, AreTheSameEveryTime) {
 TEST(Flows, OfATracedStepFillTheTiersByTheBytesThatCrossed) {
   const Fabric fabric = hand_made({});
   const Job job = job_of({{Collective::all_reduce, first_gpus(16), gibibytes(1)}});
-  const Measured m = simulate(fabric, Transport{}, job, {.fidelity = Fidelity::flows, .traced = {RankId{0}}});
+  const Measured m = simulate(fabric, sharp(), job, {.fidelity = Fidelity::flows, .traced = {RankId{0}}});
   ASSERT_EQ(m.tiers.size(), fabric.tiers().size());
   for (std::size_t t = 0; t < m.tiers.size(); ++t) {
     double moved = 0, recorded = 0;
@@ -515,10 +525,10 @@ RC_GTEST_PROP(Flows, NeverBeatTheBusiestLinkNorTheLatency, ()) {
   const Way way = ways[*rc::gen::inRange<std::size_t>(0, ways.size())];
   const auto size = bytes(*rc::gen::inRange<std::int64_t>(1, std::int64_t{1} << 30));
   const Measured m = simulate(
-      s.fabric, Transport{}, job_of({{way.op, group, size}}),
+      s.fabric, sharp(), job_of({{way.op, group, size}}),
       {.fidelity = Fidelity::flows, .routing = s.routing, .forced = {way.algorithm, way.protocol}, .pieces = 8});
   const GroupShape shape = shape_of(s.fabric, GroupLayout(s.fabric, group));
-  const Duration latency = algorithm(way.algorithm).latency(way.op, way.protocol, size, shape, Transport{});
+  const Duration latency = algorithm(way.algorithm).latency(way.op, way.protocol, size, shape, sharp());
   RC_ASSERT(m.step >= latency);
   for (std::size_t l = 0; l < m.links.size(); ++l) {
     const auto rate = static_cast<double>(s.fabric.link(id_at<LinkId>(l)).bandwidth.bytes_per_s());
