@@ -207,6 +207,33 @@ TEST(Sends, OfEveryAlgorithmAreAmongTheWays) {
   EXPECT_EQ(seen.size(), algorithms().size());
 }
 
+/// Nothing is sent on before it is there: sends of the longest chain, 8 nodes of 8 GPUs (PAT: the first of each).
+TEST(Sends, WaitForWhatTheySendOn) {
+  const Setting nodes{"nodes", hand_made({.nodes = 8}), Routing::spread};
+  const Setting torus{"torus", build_torus({.shape = {4, 4, 8}}), Routing::dimension_order};
+  const auto sends = [](const Setting& s, Collective op, Algorithm how, const Group& group) {
+    return longest_chain(graph_of(s, {op, how, Protocol::simple}, mebibytes(64), group, 4)).sends;
+  };
+  const Group all = first_gpus(64);
+  for (const Collective op : {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter}) {
+    const std::size_t passes = op == Collective::all_reduce ? 2 : 1;
+    EXPECT_EQ(sends(nodes, op, Algorithm::halving_doubling, all), passes * 6);
+    // Handed in and out, and 32 players.
+    EXPECT_EQ(sends(nodes, op, Algorithm::halving_doubling, first_gpus(63)), passes * 5 + 2);
+    EXPECT_EQ(sends(nodes, op, Algorithm::hierarchical, all), passes * (7 + 7 + 1));  // the one joins a block
+    EXPECT_EQ(sends(torus, op, Algorithm::torus_ring, first_gpus(128)), passes * (3 + 3 + 7));
+    if (passes == 1) {
+      EXPECT_EQ(sends(nodes, op, Algorithm::pat, strided_gpus(0, 8, 8)), 3U);
+    }
+  }
+  EXPECT_EQ(sends(nodes, Collective::all_to_all, Algorithm::two_hop, all), 2U);
+  // Reduced in the node, up, down, copied in the node.
+  EXPECT_EQ(sends(nodes, Collective::all_reduce, Algorithm::collnet, all), 4U);
+  EXPECT_EQ(sends(nodes, Collective::all_reduce, Algorithm::nvls_sharp, all), 4U);
+  EXPECT_EQ(sends(nodes, Collective::gather, Algorithm::pairwise, all), 1U);
+  EXPECT_EQ(sends(nodes, Collective::scatter, Algorithm::pairwise, all), 1U);
+}
+
 /// Launch and the longest chain of latencies are the closed form's latency, to the picosecond; and one byte takes that
 /// in both fidelities, but for the picoseconds that a byte takes.
 TEST(Sends, LatencyIsTheClosedForms) {
