@@ -111,7 +111,8 @@ std::string to_yaml(const Scenario& s) {
          fmt::format("  jitter: {}\n  max_gpus: {}\n", s.cluster.jitter, s.cluster.max_gpus) +
          write_training(s.training) + write_plan(s.plan) +
          fmt::format("network: {{routing: {}, fidelity: {}, seed: {}, flows_per_pair: {}}}\n",
-                     to_text(s.network.routing), to_text(s.network.fidelity), s.network.seed, s.network.flows_per_pair) +
+                     to_text(s.network.routing), to_text(s.network.fidelity), s.network.seed,
+                     s.network.flows_per_pair) +
          write_faults(s.faults);
 }
 

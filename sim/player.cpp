@@ -388,8 +388,7 @@ void Player::sum_up_links(Measured& m) const {
   for (std::size_t s = 0; s < shape_bytes_.size(); ++s)
     for (const Usage& u : expansion_.usage[s]) m.links[u.link.index()].bytes += u.wire * shape_bytes_[s];
   for (std::size_t s = 0; s < expansion_.wire.shapes(); ++s)
-    for (const LinkLoad& e : expansion_.wire.of(s))
-      m.links[e.link.index()].bytes += e.load * sends_->shape_bytes()[s];
+    for (const LinkLoad& e : expansion_.wire.of(s)) m.links[e.link.index()].bytes += e.load * sends_->shape_bytes()[s];
   for (std::size_t r = 0; r < expansion_.resource_links.size(); ++r) {
     const Duration full = network_.saturated(id_at<ResourceId>(r));
     for (LinkId l : expansion_.resource_links[r]) m.links[l.index()].saturated = full;

@@ -50,7 +50,7 @@ struct NetworkTransport {
   bool tree_allowed = true;                       ///< plain TCP and NVL72 across racks run rings only
   bool ring_all_reduce_allowed = true;            ///< TCPXO's tuner does not pick it
   MeasuredSizes measured = MeasuredSizes::none;
-  bool in_network_reduction = false;              ///< switches reduce (SHARP), and NCCL's CollNet plugin is in use
+  bool in_network_reduction = false;  ///< switches reduce (SHARP), and NCCL's CollNet plugin is in use
 };
 
 struct Transport {

@@ -130,8 +130,8 @@ std::vector<Usage> UsageSum::take() {
   return sums;
 }
 
-/// A flow is a route of the largest size: eight pairs of an all-to-all on a link are eight, the eighth part of one is an
-/// eighth.
+/// A flow is a route of the largest size: eight pairs of an all-to-all on a link are eight, the eighth part of one is
+/// an eighth.
 void UsageSum::count_flows(std::vector<Usage>& sums) {
   if (route_most_ > 0)
     for (Usage& sum : sums) sum.flows = sum.wire / route_most_;

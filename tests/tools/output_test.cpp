@@ -176,8 +176,8 @@ TEST(CollectiveTable, CountsElementsOfARanksPart) {
 TEST(CollectiveTable, JsonHasTheSchemasKeys) {
   const Json json = Json::parse(to_json(sample_table()));
   EXPECT_EQ(keys(json), (Keys{"cluster", "ranks", "rows"}));
-  EXPECT_EQ(keys(json["rows"][0]),
-            (Keys{"op", "bytes", "algorithm", "protocol", "time_us", "algbw_GBps", "busbw_GBps", "limit", "limit_link"}));
+  EXPECT_EQ(keys(json["rows"][0]), (Keys{"op", "bytes", "algorithm", "protocol", "time_us", "algbw_GBps", "busbw_GBps",
+                                         "limit", "limit_link"}));
   EXPECT_DOUBLE_EQ(json["rows"][0]["time_us"].get<double>(), 100);
 }
 
