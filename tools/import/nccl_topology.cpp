@@ -64,7 +64,7 @@ DeviceKind kind_of(std::string_view pci_class) {
 class Reader {
  public:
   Reader(const InputText& input, const ImportOptions& options)
-      : input_(input), options_(options), xml_(input, marks_most), draft_(input) {}
+      : options_(options), xml_(input, marks_most), draft_(input) {}
 
   Imported read() {
     const pugi::xml_node system = xml_.root();
@@ -344,7 +344,6 @@ class Reader {
     if (unknown_devices_ > 0) notes_.push_back(fmt::format("left out: {} devices without class", unknown_devices_));
   }
 
-  const InputText& input_;
   const ImportOptions& options_;
   XmlText xml_;
   ServerDraft draft_;
