@@ -81,7 +81,7 @@ class Choices {
   std::string network() const {
     if (!given("network")) return "infiniband";
     const std::vector<std::string> shelf = Catalogue(default_catalogue()).names(Shelf::network_transports);
-    const std::string name = text("network");
+    std::string name = text("network");
     if (std::find(shelf.begin(), shelf.end(), name) == shelf.end()) {
       throw syntax_.error(fmt::format("--network '{}' is not in the catalogue{}; allowed: {}", shown(name),
                                       suggestion(name, shelf), fmt::join(shelf, ", ")));

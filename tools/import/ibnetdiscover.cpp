@@ -215,6 +215,7 @@ class Discovery {
   void connect(const std::map<std::pair<End, End>, Told>& cables, bool both_sides) {
     // In the order of the file, so that the graph is.
     std::vector<const std::pair<const std::pair<End, End>, Told>*> ordered;
+    ordered.reserve(cables.size());
     for (const auto& entry : cables) ordered.push_back(&entry);
     std::sort(ordered.begin(), ordered.end(),
               [](const auto* a, const auto* b) { return a->second.line < b->second.line; });

@@ -161,6 +161,7 @@ void NetworkDraft::join_networks(const ImportOptions& options, std::vector<std::
   const std::vector<Point> separate = tops();
   if (separate.size() < 2) return;
   std::vector<std::string> names;
+  names.reserve(separate.size());
   for (const Point top : separate) names.push_back(shown(points_[top].name));
   if (!options.join) {
     input_.fail(
