@@ -32,6 +32,10 @@ std::span<const std::unique_ptr<CollectiveAlgorithm>> algorithms() {
   return all;
 }
 
+std::optional<double> CollectiveAlgorithm::rate_cap(Collective, Protocol, const GroupShape&, const Transport&) const {
+  return std::nullopt;
+}
+
 SendGraph CollectiveAlgorithm::sends(Collective, Protocol, Bytes, const GroupLayout&, const CollectiveContext&) const {
   throw std::invalid_argument(
       fmt::format("fidelity flows cannot play algorithm {}; allowed: fidelity fluid or analytic", to_text(id())));

@@ -83,9 +83,9 @@ class CollectiveAlgorithm {
                                       const Transport& transport) const = 0;
   [[nodiscard]] virtual Duration latency(Collective op, Protocol protocol, Bytes size, const GroupShape& shape,
                                          const Transport& transport) const = 0;
-  /// Message bytes a second.
+  /// Message bytes a second; nothing unless an algorithm says otherwise.
   [[nodiscard]] virtual std::optional<double> rate_cap(Collective op, Protocol protocol, const GroupShape& shape,
-                                                       const Transport& transport) const = 0;
+                                                       const Transport& transport) const;
   /// One entry a link, links ascending.
   [[nodiscard]] virtual std::vector<Usage> usage(Collective op, Protocol protocol, const GroupLayout& layout,
                                                  const CollectiveContext& context) const = 0;

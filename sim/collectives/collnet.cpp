@@ -85,11 +85,6 @@ class CollNet final : public CollectiveAlgorithm {
            timing::rounded(in_node_steps * static_cast<double>(transport.node.ring_step.ps()));
   }
 
-  [[nodiscard]] std::optional<double> rate_cap(Collective, Protocol, const GroupShape&,
-                                               const Transport&) const override {
-    return std::nullopt;
-  }
-
   [[nodiscard]] std::vector<Usage> usage(Collective, Protocol, const GroupLayout& layout,
                                          const CollectiveContext& context) const override {
     if (layout.nodes.size() <= 1) return {};

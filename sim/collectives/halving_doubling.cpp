@@ -166,11 +166,6 @@ class HalvingDoubling final : public CollectiveAlgorithm {
                                                               folds * (shape.per_node_max > 1 ? near_step : far_step));
   }
 
-  [[nodiscard]] std::optional<double> rate_cap(Collective, Protocol, const GroupShape&,
-                                               const Transport&) const override {
-    return std::nullopt;
-  }
-
   [[nodiscard]] std::vector<Usage> usage(Collective op, Protocol, const GroupLayout& layout,
                                          const CollectiveContext& context) const override {
     if (layout.ranks() <= 1) return {};

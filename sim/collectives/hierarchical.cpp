@@ -266,11 +266,6 @@ class Hierarchical final : public CollectiveAlgorithm {
                                      between * static_cast<double>(transport.network.ring_step.ps())));
   }
 
-  [[nodiscard]] std::optional<double> rate_cap(Collective, Protocol, const GroupShape&,
-                                               const Transport&) const override {
-    return std::nullopt;
-  }
-
   [[nodiscard]] std::vector<Usage> usage(Collective op, Protocol, const GroupLayout& layout,
                                          const CollectiveContext& context) const override {
     if (layout.ranks() <= 1) return {};

@@ -24,11 +24,6 @@ class NvlsSharp final : public CollectiveAlgorithm {
     return timing::launch(shape, transport) + in_network_latency(transport) + timing::nvls_fill(size, shape, transport);
   }
 
-  [[nodiscard]] std::optional<double> rate_cap(Collective, Protocol, const GroupShape&,
-                                               const Transport&) const override {
-    return std::nullopt;
-  }
-
   [[nodiscard]] std::vector<Usage> usage(Collective, Protocol, const GroupLayout& layout,
                                          const CollectiveContext& context) const override {
     if (layout.nodes.size() <= 1) return {};

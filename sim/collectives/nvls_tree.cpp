@@ -80,11 +80,6 @@ class NvlsTree final : public CollectiveAlgorithm {
            timing::nvls_fill(size, shape, transport);
   }
 
-  [[nodiscard]] std::optional<double> rate_cap(Collective, Protocol, const GroupShape&,
-                                               const Transport&) const override {
-    return std::nullopt;
-  }
-
   [[nodiscard]] std::vector<Usage> usage(Collective, Protocol, const GroupLayout& layout,
                                          const CollectiveContext& context) const override {
     UsageSum sum(context);

@@ -22,11 +22,6 @@ class Pairwise final : public CollectiveAlgorithm {
     return shape.nodes > 1 ? launch + transport.network.ring_step : launch;
   }
 
-  [[nodiscard]] std::optional<double> rate_cap(Collective, Protocol, const GroupShape&,
-                                               const Transport&) const override {
-    return std::nullopt;
-  }
-
   [[nodiscard]] std::vector<Usage> usage(Collective op, Protocol, const GroupLayout& layout,
                                          const CollectiveContext& context) const override {
     const std::vector<GpuId>& members = layout.members;

@@ -36,11 +36,6 @@ class Pat final : public CollectiveAlgorithm {
     return timing::launch(shape, transport) + timing::pat_steps(shape, transport);
   }
 
-  [[nodiscard]] std::optional<double> rate_cap(Collective, Protocol, const GroupShape&,
-                                               const Transport&) const override {
-    return std::nullopt;
-  }
-
   [[nodiscard]] std::vector<Usage> usage(Collective op, Protocol, const GroupLayout& layout,
                                          const CollectiveContext& context) const override {
     const std::vector<GpuId>& members = layout.members;

@@ -82,11 +82,6 @@ class TwoHop final : public CollectiveAlgorithm {
     return launch + transport.network.ring_step + (shape.per_node_max > 1 ? transport.node.ring_step : Duration{});
   }
 
-  [[nodiscard]] std::optional<double> rate_cap(Collective, Protocol, const GroupShape&,
-                                               const Transport&) const override {
-    return std::nullopt;
-  }
-
   [[nodiscard]] std::vector<Usage> usage(Collective, Protocol, const GroupLayout& layout,
                                          const CollectiveContext& context) const override {
     if (layout.ranks() <= 1) return {};
