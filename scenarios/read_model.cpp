@@ -33,7 +33,7 @@ Model read_model(const YamlNode& map, const Reading& reading) {
   model.positions = reader.choice<Positions>("positions", positions_words(), Positions::learned);
   const bool learned = model.positions == Positions::learned;
   model.max_positions = reader.integer("max_positions", {learned ? 1 : 0, tokens_range.most}, learned ? 2048 : 0);
-  model.biases = reader.boolean("biases", true);
+  model.biases = reader.boolean("biases", true) ? all_biases : Biases{};
   model.dropout = reader.boolean("dropout", true);
   model.tied_embeddings = reader.boolean("tied_embeddings", true);
   const bool head_keys_good = !reading.problems.bad("model.heads") && !reading.problems.bad("model.hidden");

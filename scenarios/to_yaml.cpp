@@ -22,7 +22,7 @@ std::string write_model(const Model& m) {
       "  dropout: {}\n  tied_embeddings: {}\n",
       word(m.name), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim, word_for(activation_words(), m.activation),
       m.ffn_hidden, m.vocabulary, word_for(norm_words(), m.norm), word_for(positions_words(), m.positions),
-      m.max_positions, m.biases, m.dropout, m.tied_embeddings);
+      m.max_positions, m.biases == all_biases, m.dropout, m.tied_embeddings);
 }
 
 std::string write_gpu(const Gpu& g) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "workloads/stage_program.h"
+#include "workloads/program/stage_program.h"
 
 namespace foretrain {
 
@@ -54,8 +54,8 @@ class Binder {
   }
 
   void bind_groups() {
-    bind_axis(Slot::tp, Traffic::tp, Axis::tp);
-    bind_axis(Slot::dp, Traffic::dp, Axis::dp);
+    bind_groups_of(Slot::tp, Traffic::tp, groups(plan_, Axis::tp));
+    bind_groups_of(Slot::dp, Traffic::dp, groups(plan_, std::array{Axis::cp, Axis::dp}));
     for (const auto& pipeline : groups(plan_, Axis::pp)) bind_pipeline(pipeline);
     bind_model_groups();
     fill_slots();
@@ -73,8 +73,8 @@ class Binder {
     const CommunicatorId id = make(members, traffic);
     for (RankId r : members) bind(r, slot, id);
   }
-  void bind_axis(Slot slot, Traffic traffic, Axis axis) {
-    for (const auto& group : groups(plan_, axis)) bind_all(group, slot, traffic);
+  void bind_groups_of(Slot slot, Traffic traffic, const RankGroups& all) {
+    for (const auto& group : all) bind_all(group, slot, traffic);
   }
 
   void bind_pipeline(const std::vector<RankId>& ranks) {
@@ -84,11 +84,11 @@ class Binder {
       const RankId next = ranks[(i + 1) % ranks.size()];
       if (i + 1 == ranks.size() && plan_.schedule.virtual_stages == 1) break;  // nothing wraps around
       const CommunicatorId forward = make({here, next}, Traffic::pp);
-      bind(here, Slot::forward_out, forward);
-      bind(next, Slot::forward_in, forward);
+      bind(here, Slot::forward_to_next, forward);
+      bind(next, Slot::forward_from_previous, forward);
       const CommunicatorId backward = make({next, here}, Traffic::pp);
-      bind(next, Slot::backward_out, backward);
-      bind(here, Slot::backward_in, backward);
+      bind(next, Slot::backward_to_previous, backward);
+      bind(here, Slot::backward_from_next, backward);
     }
     bind_all({ranks.front(), ranks.back()}, Slot::embedding, Traffic::pp);
   }
@@ -120,15 +120,23 @@ class Binder {
 }  // namespace
 
 StageCost stage_cost(const Gpu& gpu, const Model& model, const Plan& plan, const Training& training, double slowdown) {
-  StageCost cost{layer_cost(gpu, model, plan, training), end_cost(gpu, model, plan, training)};
+  StageCost cost;
   const auto slow = [slowdown](Duration& d) { d = picoseconds(std::llround(static_cast<double>(d.ps()) * slowdown)); };
-  for (LayerCost::Block* b : {&cost.layer.attention, &cost.layer.mlp})
-    for (Duration* d : {&b->forward_before, &b->forward, &b->forward_after, &b->backward_before, &b->backward_input,
-                        &b->backward_weight_out, &b->backward_weight_in, &b->backward_after, &b->recompute})
-      slow(*d);
-  for (Duration* d :
-       {&cost.end.embedding_forward, &cost.end.embedding_backward, &cost.end.output_forward, &cost.end.output_backward})
-    slow(*d);
+  const auto slow_part = [&](PartCost& p) {
+    slow(p.forward);
+    slow(p.backward_input);
+    slow(p.backward_weight);
+  };
+  for (const LayerKind kind : all_layer_kinds) {
+    if (kind.experts && !model.experts) continue;
+    if (kind.windowed && !model.window) continue;
+    LayerCost& layer = cost.layers[kind.index()] = layer_cost(gpu, model, plan, training, kind);
+    for_each_part(layer, slow_part);
+    slow(layer.attention_recompute);
+    slow(layer.mlp_recompute);
+  }
+  cost.end = end_cost(gpu, model, plan, training);
+  for (PartCost* p : {&cost.end.embedding, &cost.end.output, &cost.end.mtp}) slow_part(*p);
   return cost;
 }
 

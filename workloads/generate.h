@@ -1,6 +1,7 @@
 // generate: from (Model, Plan, Training, Gpu) to the Job that every rank runs in one step.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "sim/program.h"
@@ -18,8 +19,9 @@ enum class Traffic : std::uint8_t { tp, cp, ep, dp, pp, other };
 
 /// Durations that the generator asks for; tests put closed forms in their place.
 struct StageCost {
-  LayerCost layer;
+  std::array<LayerCost, layer_kind_count> layers;  ///< by LayerKind::index()
   EndCost end;
+  [[nodiscard]] const LayerCost& of(LayerKind kind) const { return layers[kind.index()]; }
 };
 
 struct Workload {

@@ -1,12 +1,10 @@
 #include "workloads/memory.h"
 
 #include "workloads/shard.h"
+#include "workloads/traffic.h"
 
 namespace foretrain {
 namespace {
-
-/// Bytes an element of activations has.
-std::int64_t activation_bytes(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
 
 /// Bytes an element has that is kept only as the input of a matrix product: fp8 keeps the cast copy.
 std::int64_t product_input_bytes(Precision precision) {
@@ -68,7 +66,8 @@ std::int64_t layer_shard_parameters(const Model& model, const Shard& s) {
   const std::int64_t weights =
       model.hidden * qkv + s.query * model.hidden + model.hidden * s.ffn_in + s.ffn * model.hidden;
   // Biases behind a column-split matrix are split, those behind a row-split one are whole on every rank.
-  const std::int64_t biases = model.biases ? qkv + model.hidden + s.ffn_in + model.hidden : 0;
+  const std::int64_t biases = (model.biases.qkv ? qkv : 0) + (model.biases.projection ? model.hidden : 0) +
+                              (model.biases.mlp ? s.ffn_in + model.hidden : 0);
   const std::int64_t norms = (model.norm == Norm::layernorm ? 4 : 2) * model.hidden;
   return weights + biases + norms;
 }
@@ -122,7 +121,7 @@ std::int64_t stage_parameters(const Model& model, const Plan& plan, std::int64_t
 
 StateBytes state_bytes(std::int64_t parameters, const Plan& plan, const Training& training) {
   const std::int64_t half = training.precision == Precision::fp32 ? 4 : 2;
-  const std::int64_t gradient = training.gradients == Precision::fp32 ? 4 : 2;
+  const std::int64_t gradient = gradient_bytes(training);
   // Two fp32 moments, and an fp32 master copy where the parameters are not fp32 themselves (Rajbhandari 2020, 3.1).
   const std::int64_t optimizer = training.precision == Precision::fp32 ? 8 : 12;
   const std::int64_t owned = plan.zero >= 1 ? divided_up(parameters, plan.dp * plan.cp) : parameters;

@@ -1,54 +1,199 @@
 #include "workloads/model.h"
 
+#include <algorithm>
+#include <string_view>
+
 namespace foretrain {
 namespace {
 
-std::int64_t norm_parameters(const Model& model) {
-  return model.norm == Norm::layernorm ? 2 * model.hidden : model.hidden;
+std::int64_t norm_parameters(const Model& model, std::int64_t width) {
+  switch (model.norm) {
+    case Norm::layernorm:
+      return 2 * width;
+    case Norm::rmsnorm:
+      return width;
+    case Norm::layernorm_plain:
+      return 0;
+  }
+  return 0;
 }
 
 /// A linear layer from `in` to `out` features.
-std::int64_t linear_parameters(const Model& model, std::int64_t in, std::int64_t out) {
-  return in * out + (model.biases ? out : 0);
+std::int64_t linear_parameters(std::int64_t in, std::int64_t out, bool bias) { return in * out + (bias ? out : 0); }
+
+/// Gate and up side by side, or up alone; then down.
+std::int64_t mlp_parameters(const Model& model, std::int64_t ffn) {
+  const std::int64_t in = model.gated() ? 2 * ffn : ffn;
+  return linear_parameters(model.hidden, in, model.biases.mlp) + linear_parameters(ffn, model.hidden, model.biases.mlp);
 }
 
-/// Width of the first MLP matrix: gate and up side by side, or up alone.
-std::int64_t ffn_in_width(const Model& model) { return model.gated() ? 2 * model.ffn_hidden : model.ffn_hidden; }
+/// DeepSeek-V2, section 2.1: queries and keys/values each through a narrow latent with a norm of its own.
+std::int64_t latent_projections(const Model& m, const LatentAttention& a) {
+  const std::int64_t query =
+      a.query_rank > 0 ? m.hidden * a.query_rank + norm_parameters(m, a.query_rank) + a.query_rank * m.query_width()
+                       : m.hidden * m.query_width();
+  const std::int64_t down = m.hidden * (a.kv_rank + a.rope_dim) + norm_parameters(m, a.kv_rank);
+  return query + down + a.kv_rank * m.heads * (a.nope_dim + a.value_dim);
+}
+
+std::int64_t attention_parameters(const Model& m) {
+  const std::int64_t in =
+      m.latent ? latent_projections(m, *m.latent)
+               : linear_parameters(m.hidden, m.query_width() + m.key_width() + m.value_width(), m.biases.qkv);
+  const std::int64_t head_norms = m.qk_norm ? 2 * norm_parameters(m, m.qk_dim()) : 0;
+  const std::int64_t sinks = m.attention_sinks ? m.heads : 0;
+  return in + linear_parameters(m.attention_width(), m.hidden, m.biases.projection) + head_norms + sinks;
+}
+
+std::int64_t router_parameters(const Model& m) {
+  return linear_parameters(m.hidden, m.experts->count, m.biases.router);
+}
+
+std::int64_t shared_parameters(const Model& m) {
+  const Experts& e = *m.experts;
+  return (e.shared_ffn_hidden > 0 ? mlp_parameters(m, e.shared_ffn_hidden) : 0) + (e.shared_gate ? m.hidden : 0);
+}
+
+/// Of one layer, with `routed` experts counted.
+std::int64_t layer_parameters_with(const Model& m, LayerKind kind, std::int64_t routed) {
+  const std::int64_t norms = (m.single_norm ? 1 : 2) * (m.post_norms ? 2 : 1);
+  const std::int64_t mlp =
+      kind.experts ? router_parameters(m) + shared_parameters(m) + routed * mlp_parameters(m, m.experts->ffn_hidden)
+                   : mlp_parameters(m, m.ffn_hidden);
+  return attention_parameters(m) + mlp + norms * norm_parameters(m, m.hidden);
+}
+
+std::int64_t parameters_with(const Model& m, std::int64_t routed) {
+  std::int64_t sum = m.embedding_parameters() + m.output_parameters();
+  for (std::int64_t layer = 0; layer < m.layers; ++layer) sum += layer_parameters_with(m, m.kind_of(layer), routed);
+  return sum;
+}
+
+/// The kind of the layer inside an MTP module: that of the model's last layer.
+LayerKind mtp_kind(const Model& m) { return m.kind_of(m.layers - 1); }
+
+/// Keys that a query meets on average: all (`full`), half (`causal`), or what the window covers of either.
+double keys_met(const Model& m, LayerKind kind, double s, AttentionFlops convention) {
+  const double w = kind.windowed ? std::min(static_cast<double>(m.window->tokens), s) : s;
+  // Causal: query i meets min(i, w) keys; the mean over i of that is w - w^2 / 2s. Full counts twice as many.
+  const double causal = w - w * w / (2 * s);
+  return convention == AttentionFlops::causal ? causal : 2 * causal;
+}
+
+struct LayerFlops {
+  double linear = 0, attention = 0;
+};
+
+/// Matrix products of a forward, a token.
+double mlp_products(const Model& m, std::int64_t ffn) {
+  return (m.gated() ? 3.0 : 2.0) * static_cast<double>(m.hidden * ffn);
+}
+
+double attention_products(const Model& m) {
+  const double out = static_cast<double>(m.attention_width() * m.hidden);
+  if (!m.latent) return static_cast<double>(m.hidden * (m.query_width() + m.key_width() + m.value_width())) + out;
+  const LatentAttention& a = *m.latent;
+  const std::int64_t query =
+      a.query_rank > 0 ? a.query_rank * (m.hidden + m.query_width()) : m.hidden * m.query_width();
+  const std::int64_t kv = m.hidden * (a.kv_rank + a.rope_dim) + a.kv_rank * m.heads * (a.nope_dim + a.value_dim);
+  return static_cast<double>(query + kv) + out;
+}
+
+LayerFlops layer_flops(const Model& m, LayerKind kind, double s, AttentionFlops convention) {
+  double products = attention_products(m);
+  if (kind.experts) {
+    const Experts& e = *m.experts;
+    products += static_cast<double>(m.hidden * e.count) + static_cast<double>(e.topk) * mlp_products(m, e.ffn_hidden) +
+                mlp_products(m, e.shared_ffn_hidden) + (e.shared_gate ? static_cast<double>(m.hidden) : 0);
+  } else {
+    products += mlp_products(m, m.ffn_hidden);
+  }
+  const auto widths = static_cast<double>(m.query_width() + m.attention_width());  // scores Q K^T, then values P V
+  return {.linear = 2 * s * products, .attention = 2 * s * keys_met(m, kind, s, convention) * widths};
+}
 
 }  // namespace
 
-std::int64_t Model::layer_parameters() const {
-  const std::int64_t attention = linear_parameters(*this, hidden, query_width() + 2 * kv_width()) +
-                                 linear_parameters(*this, query_width(), hidden);
-  const std::int64_t mlp =
-      linear_parameters(*this, hidden, ffn_in_width(*this)) + linear_parameters(*this, ffn_hidden, hidden);
-  return attention + mlp + 2 * norm_parameters(*this);
+std::string_view to_text(Norm norm) {
+  switch (norm) {
+    case Norm::layernorm:
+      return "layernorm";
+    case Norm::rmsnorm:
+      return "rmsnorm";
+    case Norm::layernorm_plain:
+      return "layernorm_plain";
+  }
+  return "";
+}
+
+std::string_view to_text(Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      return "gelu";
+    case Activation::swiglu:
+      return "swiglu";
+    case Activation::geglu:
+      return "geglu";
+  }
+  return "";
+}
+
+std::string_view to_text(Positions positions) {
+  switch (positions) {
+    case Positions::learned:
+      return "learned";
+    case Positions::rotary:
+      return "rotary";
+    case Positions::alibi:
+      return "alibi";
+  }
+  return "";
+}
+
+LayerKind Model::kind_of(std::int64_t layer) const {
+  LayerKind kind;
+  if (experts && layer >= experts->first_dense) kind.experts = (layer - experts->first_dense + 1) % experts->every == 0;
+  if (window) kind.windowed = window->full_every == 0 || (layer + 1) % window->full_every != 0;
+  return kind;
+}
+
+std::int64_t Model::layer_parameters(LayerKind kind) const {
+  return layer_parameters_with(*this, kind, experts ? experts->count : 0);
 }
 
 std::int64_t Model::embedding_parameters() const {
-  return hidden * (vocabulary + (positions == Positions::learned ? max_positions : 0));
+  return hidden * (vocabulary + (positions == Positions::learned ? max_positions : 0)) +
+         (embedding_norm ? norm_parameters(*this, hidden) : 0);
 }
 
 std::int64_t Model::output_parameters() const {
-  return norm_parameters(*this) + (tied_embeddings ? 0 : hidden * vocabulary);
+  return norm_parameters(*this, hidden) + (tied_embeddings ? 0 : hidden * vocabulary);
 }
 
-std::int64_t Model::parameters() const {
-  return layers * layer_parameters() + embedding_parameters() + output_parameters();
+std::int64_t Model::parameters() const { return parameters_with(*this, experts ? experts->count : 0); }
+
+std::int64_t Model::active_parameters() const { return parameters_with(*this, experts ? experts->topk : 0); }
+
+std::int64_t Model::mtp_parameters() const {
+  if (mtp_layers == 0) return 0;
+  return mtp_layers * (layer_parameters(mtp_kind(*this)) + 3 * norm_parameters(*this, hidden) + 2 * hidden * hidden);
 }
 
 ForwardFlops forward_flops(const Model& model, std::int64_t sequence_length, AttentionFlops convention) {
   const auto s = static_cast<double>(sequence_length);
-  const auto l = static_cast<double>(model.layers);
   const auto h = static_cast<double>(model.hidden);
-  const auto q = static_cast<double>(model.query_width());
-  const auto k = static_cast<double>(model.kv_width());
-  const auto f = static_cast<double>(model.ffn_hidden);
-  const double mlp_matrices = model.gated() ? 3 : 2;
-  const double counted = convention == AttentionFlops::causal ? 0.5 : 1.0;
-  return {.linear = 2 * s * l * (h * (q + 2 * k) + q * h + mlp_matrices * h * f),
-          .attention = counted * 2 * (2 * s * s * q) * l,  // scores Q K^T, then values P V
-          .logits = 2 * s * h * static_cast<double>(model.vocabulary)};
+  ForwardFlops f;
+  for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+    const LayerFlops one = layer_flops(model, model.kind_of(layer), s, convention);
+    f.linear += one.linear;
+    f.attention += one.attention;
+  }
+  f.logits = 2 * s * h * static_cast<double>(model.vocabulary);
+  if (model.mtp_layers > 0) {
+    const LayerFlops one = layer_flops(model, mtp_kind(model), s, convention);
+    f.mtp = static_cast<double>(model.mtp_layers) * (one.linear + one.attention + 2 * s * 2 * h * h + f.logits);
+  }
+  return f;
 }
 
 double step_flops(const Model& model, std::int64_t sequence_length, std::int64_t sequences, AttentionFlops convention) {

@@ -1,39 +1,65 @@
 #include "workloads/plan.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace foretrain {
 namespace {
 
-std::int64_t extent(const Plan& plan, Axis axis) {
-  switch (axis) {
-    case Axis::tp:
-      return plan.tp;
-    case Axis::cp:
-      return plan.cp;
-    case Axis::dp:
-      return plan.dp;
-    case Axis::pp:
-      return plan.pp;
-    case Axis::ep:
-      return 1;  // dense models: expert parallelism has no extent
+/// Extents by Axis. Ranks are numbered along the plan's order of axes, fastest first.
+using Extents = std::array<std::int64_t, std::size(all_axes)>;
+using Position = std::array<std::int64_t, std::size(all_axes)>;
+
+constexpr std::size_t at(Axis axis) { return static_cast<std::size_t>(axis); }
+
+Extents attention_grid(const Plan& plan) { return {plan.tp, plan.cp, 1, plan.dp, plan.pp}; }
+Extents expert_grid(const Plan& plan) { return {plan.etp, 1, plan.ep, plan.expert_replicas(), plan.pp}; }
+
+Position position_of(const Plan& plan, const Extents& extents, RankId rank) {
+  Position position{};
+  auto rest = static_cast<std::int64_t>(rank.index());
+  for (const Axis axis : plan.order) {
+    position[at(axis)] = rest % extents[at(axis)];
+    rest /= extents[at(axis)];
   }
-  return 1;
+  return position;
 }
 
-/// The field of `at` that belongs to `axis`; null for the expert axis.
-std::int64_t* coordinate(Coordinates& at, Axis axis) {
-  switch (axis) {
-    case Axis::tp:
-      return &at.tp;
-    case Axis::cp:
-      return &at.cp;
-    case Axis::dp:
-      return &at.dp;
-    case Axis::pp:
-      return &at.pp;
-    case Axis::ep:
-      return nullptr;
+RankId rank_of(const Plan& plan, const Extents& extents, const Position& position) {
+  std::int64_t rank = 0;
+  std::int64_t stride = 1;
+  for (const Axis axis : plan.order) {
+    rank += position[at(axis)] * stride;
+    stride *= extents[at(axis)];
   }
-  return nullptr;
+  return id_at<RankId>(static_cast<std::size_t>(rank));
+}
+
+/// The group that `first` begins: every position along `axes`, the first of them fastest.
+std::vector<RankId> group_from(const Plan& plan, const Extents& extents, Position first, std::span<const Axis> axes) {
+  std::int64_t members = 1;
+  for (const Axis axis : axes) members *= extents[at(axis)];
+  std::vector<RankId> group;
+  group.reserve(static_cast<std::size_t>(members));
+  for (std::int64_t i = 0; i < members; ++i) {
+    std::int64_t rest = i;
+    for (const Axis axis : axes) {
+      first[at(axis)] = rest % extents[at(axis)];
+      rest /= extents[at(axis)];
+    }
+    group.push_back(rank_of(plan, extents, first));
+  }
+  return group;
+}
+
+RankGroups groups_along(const Plan& plan, const Extents& extents, std::span<const Axis> axes) {
+  RankGroups result;
+  for (std::int64_t r = 0; r < plan.ranks(); ++r) {
+    const Position position = position_of(plan, extents, id_at<RankId>(static_cast<std::size_t>(r)));
+    const bool first = std::all_of(axes.begin(), axes.end(), [&](Axis axis) { return position[at(axis)] == 0; });
+    if (first) result.push_back(group_from(plan, extents, position, axes));  // made when its first member comes
+  }
+  return result;
 }
 
 }  // namespace
@@ -72,6 +98,14 @@ std::string_view to_text(RecomputeModule module) {
       return "norm";
     case RecomputeModule::activation:
       return "activation";
+    case RecomputeModule::latent:
+      return "latent";
+    case RecomputeModule::mlp:
+      return "mlp";
+    case RecomputeModule::experts:
+      return "experts";
+    case RecomputeModule::matmul:
+      return "matmul";
   }
   return "";
 }
@@ -114,46 +148,108 @@ std::string_view to_text(Axis axis) {
   return "";
 }
 
+std::string_view to_text(RecomputeMethod method) {
+  switch (method) {
+    case RecomputeMethod::uniform:
+      return "uniform";
+    case RecomputeMethod::block:
+      return "block";
+  }
+  return "";
+}
+
+std::string_view to_text(Stack stack) {
+  switch (stack) {
+    case Stack::megatron:
+      return "megatron";
+    case Stack::deepspeed:
+      return "deepspeed";
+    case Stack::fsdp:
+      return "fsdp";
+    case Stack::nanotron:
+      return "nanotron";
+  }
+  return "";
+}
+
+std::string_view to_text(LossKernel loss) {
+  switch (loss) {
+    case LossKernel::fused:
+      return "fused";
+    case LossKernel::unfused:
+      return "unfused";
+    case LossKernel::eager:
+      return "eager";
+    case LossKernel::parallel:
+      return "parallel";
+  }
+  return "";
+}
+
+std::string_view to_text(ContextExchange exchange) {
+  switch (exchange) {
+    case ContextExchange::ring:
+      return "ring";
+    case ContextExchange::all_gather:
+      return "all_gather";
+    case ContextExchange::all_to_all:
+      return "all_to_all";
+  }
+  return "";
+}
+
+std::string_view to_text(ExpertExchange exchange) {
+  switch (exchange) {
+    case ExpertExchange::all_to_all:
+      return "all_to_all";
+    case ExpertExchange::all_gather:
+      return "all_gather";
+    case ExpertExchange::two_hop:
+      return "two_hop";
+  }
+  return "";
+}
+
+std::string_view to_text(GradientSync sync) {
+  switch (sync) {
+    case GradientSync::last:
+      return "last";
+    case GradientSync::each:
+      return "each";
+  }
+  return "";
+}
+
 Coordinates coordinates_of(const Plan& plan, RankId rank) {
-  Coordinates at;
-  std::int64_t rest = static_cast<std::int64_t>(rank.index());
-  for (const Axis axis : plan.order) {
-    if (std::int64_t* c = coordinate(at, axis)) *c = rest % extent(plan, axis);
-    rest /= extent(plan, axis);
-  }
-  return at;
+  const Position p = position_of(plan, attention_grid(plan), rank);
+  return {.tp = p[at(Axis::tp)], .cp = p[at(Axis::cp)], .dp = p[at(Axis::dp)], .pp = p[at(Axis::pp)]};
 }
 
-RankId rank_at(const Plan& plan, const Coordinates& at) {
-  Coordinates position = at;
-  std::int64_t rank = 0;
-  std::int64_t stride = 1;
-  for (const Axis axis : plan.order) {
-    if (const std::int64_t* c = coordinate(position, axis)) rank += *c * stride;
-    stride *= extent(plan, axis);
-  }
-  return id_at<RankId>(static_cast<std::size_t>(rank));
+RankId rank_at(const Plan& plan, const Coordinates& c) {
+  return rank_of(plan, attention_grid(plan), {c.tp, c.cp, 0, c.dp, c.pp});
 }
 
-std::vector<std::vector<RankId>> groups(const Plan& plan, Axis axis) {
-  const std::int64_t members = extent(plan, axis);
-  std::vector<std::vector<RankId>> result;
-  result.reserve(static_cast<std::size_t>(plan.ranks() / members));
-  for (std::int64_t r = 0; r < plan.ranks(); ++r) {
-    Coordinates at = coordinates_of(plan, id_at<RankId>(static_cast<std::size_t>(r)));
-    std::int64_t* along = coordinate(at, axis);
-    if (along != nullptr && *along != 0) continue;  // a group is made when its first member comes
-    std::vector<RankId>& group = result.emplace_back();
-    group.reserve(static_cast<std::size_t>(members));
-    for (std::int64_t i = 0; i < members; ++i) {
-      if (along != nullptr) *along = i;
-      group.push_back(rank_at(plan, at));
-    }
-  }
-  return result;
+ExpertCoordinates expert_coordinates_of(const Plan& plan, RankId rank) {
+  const Position p = position_of(plan, expert_grid(plan), rank);
+  return {.etp = p[at(Axis::tp)], .ep = p[at(Axis::ep)], .edp = p[at(Axis::dp)], .pp = p[at(Axis::pp)]};
+}
+
+RankId rank_at(const Plan& plan, const ExpertCoordinates& c) {
+  return rank_of(plan, expert_grid(plan), {c.etp, 0, c.ep, c.edp, c.pp});
+}
+
+RankGroups groups(const Plan& plan, Axis axis) { return groups(plan, std::span(&axis, 1)); }
+
+RankGroups groups(const Plan& plan, std::span<const Axis> axes) {
+  return groups_along(plan, attention_grid(plan), axes);
+}
+
+RankGroups expert_groups(const Plan& plan, Axis axis) {
+  return groups_along(plan, expert_grid(plan), std::span(&axis, 1));
 }
 
 std::vector<std::int64_t> layers_by_stage(const Model& model, const Plan& plan) {
+  if (!plan.stage_layers.empty()) return plan.stage_layers;
   const std::int64_t stages = plan.stages();
   if ((model.layers + 2) % stages == 0) {
     std::vector<std::int64_t> layers(static_cast<std::size_t>(stages), (model.layers + 2) / stages);

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,18 +21,45 @@ enum class Precision : std::uint8_t { bf16, fp16, fp8, fp32 };
 enum class Recompute : std::uint8_t { none, selective, full };
 /// What `selective` recomputes. Attention core: Korthikanti 2022. Norm and activation: their outputs are made again in
 /// backward from their inputs (memory-bound, so nearly free).
-enum class RecomputeModule : std::uint8_t { attention, norm, activation };
+/// Latent: MLA's up-projections. MLP, experts: the whole block from its norm's output. Matmul: FSDP's per-operator
+/// policy, every second matrix product.
+enum class RecomputeModule : std::uint8_t { attention, norm, activation, latent, mlp, experts, matmul };
+/// `uniform`: inputs of groups of `recompute_layers` layers are kept; `block`: the first `recompute_layers` of a stage
+/// are recomputed, the others keep everything (Megatron-LM, --recompute-method).
+enum class RecomputeMethod : std::uint8_t { uniform, block };
 enum class AttentionKernel : std::uint8_t { flash, unfused };
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved_1f1b };
 enum class Axis : std::uint8_t { tp, cp, ep, dp, pp };
+/// The training software, as far as memory and communication depend on it (docs/memory.md).
+enum class Stack : std::uint8_t { megatron, deepspeed, fsdp, nanotron };
+/// How the loss works on its logits.
+enum class LossKernel : std::uint8_t { fused, unfused, eager, parallel };
+/// What context-parallel ranks exchange: K and V around a ring beside the attention (zig-zag chunks), all K and V
+/// before it (Llama 3), or heads against sequence (Ulysses).
+enum class ContextExchange : std::uint8_t { ring, all_gather, all_to_all };
+/// How tokens reach their experts and come back: all-to-all; everybody's tokens gathered and partial sums scattered;
+/// once a node over the network, then NVLink (DeepEP).
+enum class ExpertExchange : std::uint8_t { all_to_all, all_gather, two_hop };
+/// When gradients of several microbatches are exchanged: after the last, or after each.
+enum class GradientSync : std::uint8_t { last, each };
 
 inline constexpr Precision all_precisions[] = {Precision::bf16, Precision::fp16, Precision::fp8, Precision::fp32};
 inline constexpr Recompute all_recomputes[] = {Recompute::none, Recompute::selective, Recompute::full};
-inline constexpr RecomputeModule all_recompute_modules[] = {RecomputeModule::attention, RecomputeModule::norm,
-                                                            RecomputeModule::activation};
+inline constexpr RecomputeModule all_recompute_modules[] = {
+    RecomputeModule::attention, RecomputeModule::norm,    RecomputeModule::activation, RecomputeModule::latent,
+    RecomputeModule::mlp,       RecomputeModule::experts, RecomputeModule::matmul};
 inline constexpr AttentionKernel all_attention_kernels[] = {AttentionKernel::flash, AttentionKernel::unfused};
 inline constexpr ScheduleKind all_schedule_kinds[] = {ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
                                                       ScheduleKind::interleaved_1f1b};
+inline constexpr RecomputeMethod all_recompute_methods[] = {RecomputeMethod::uniform, RecomputeMethod::block};
+inline constexpr Stack all_stacks[] = {Stack::megatron, Stack::deepspeed, Stack::fsdp, Stack::nanotron};
+inline constexpr LossKernel all_loss_kernels[] = {LossKernel::fused, LossKernel::unfused, LossKernel::eager,
+                                                  LossKernel::parallel};
+inline constexpr ContextExchange all_context_exchanges[] = {ContextExchange::ring, ContextExchange::all_gather,
+                                                            ContextExchange::all_to_all};
+inline constexpr ExpertExchange all_expert_exchanges[] = {ExpertExchange::all_to_all, ExpertExchange::all_gather,
+                                                          ExpertExchange::two_hop};
+inline constexpr GradientSync all_gradient_syncs[] = {GradientSync::last, GradientSync::each};
 inline constexpr Axis all_axes[] = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
 
 [[nodiscard]] std::string_view to_text(Precision);
@@ -40,6 +68,12 @@ inline constexpr Axis all_axes[] = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis
 [[nodiscard]] std::string_view to_text(AttentionKernel);
 [[nodiscard]] std::string_view to_text(ScheduleKind);
 [[nodiscard]] std::string_view to_text(Axis);
+[[nodiscard]] std::string_view to_text(RecomputeMethod);
+[[nodiscard]] std::string_view to_text(Stack);
+[[nodiscard]] std::string_view to_text(LossKernel);
+[[nodiscard]] std::string_view to_text(ContextExchange);
+[[nodiscard]] std::string_view to_text(ExpertExchange);
+[[nodiscard]] std::string_view to_text(GradientSync);
 
 struct Training {
   std::int64_t sequence_length = 0;
@@ -49,7 +83,11 @@ struct Training {
   Precision gradients = Precision::fp32;  ///< accumulated and reduced in: fp32, or bf16/fp16 for half
   Recompute recompute = Recompute::none;
   std::vector<RecomputeModule> recompute_modules = {RecomputeModule::attention};  ///< for `selective`
+  RecomputeMethod recompute_method = RecomputeMethod::uniform;                    ///< for `full`
+  std::int64_t recompute_layers = 1;  ///< for `full`: of a group, or of a stage's start
   AttentionKernel attention = AttentionKernel::flash;
+  Stack stack = Stack::megatron;
+  LossKernel loss = LossKernel::unfused;
   AttentionFlops attention_flops = AttentionFlops::full;  ///< how MFU counts causal attention
 };
 
@@ -62,36 +100,75 @@ struct Overlap {
   bool dp = true;   ///< gradient reduction and parameter gather beside compute
   bool tp = false;  ///< tensor-parallel collectives beside the GEMMs they feed
   bool pp = true;   ///< pipeline sends do not hold up the next compute (interleaved schedules)
+  bool ep = false;  ///< dispatch and combine of one microbatch beside compute of another (schedules with FB blocks)
+};
+
+/// Fully sharded data parallelism (PyTorch FSDP2), for ZeRO 3.
+struct Sharding {
+  std::int64_t prefetch = 1;          ///< units gathered ahead of the one in use
+  bool reshard_after_forward = true;  ///< gathered parameters are freed after forward and gathered again for backward
+  friend bool operator==(const Sharding&, const Sharding&) = default;
 };
 
 struct Plan {
   std::int64_t tp = 1;
   std::int64_t cp = 1;
   std::int64_t pp = 1;
-  std::int64_t dp = 1;
+  std::int64_t dp = 1;   ///< replicas of the dense part
+  std::int64_t ep = 1;   ///< expert-parallel, carved out of tp x cp x dp
+  std::int64_t etp = 1;  ///< tensor-parallel inside an expert
   bool sequence_parallel = false;
-  int zero = 0;  ///< 0 or 1
+  int zero = 0;                 ///< 0 to 3; 3 is FSDP
+  std::int64_t hsdp_shard = 0;  ///< ranks of dp x cp that share one set of shards; 0: all (no replication across)
+  Sharding sharding = {};       ///< for ZeRO 3
+  GradientSync gradient_sync = GradientSync::last;
+  ContextExchange context = ContextExchange::ring;
+  ExpertExchange experts = ExpertExchange::all_to_all;
+  double expert_imbalance = 1;  ///< tokens of the busiest expert rank over the mean
+  double expert_capacity = 0;   ///< tokens an expert takes at most, over the mean, the rest dropped; 0: dropless
   ScheduleSpec schedule = {};
+  std::vector<std::int64_t> stage_layers = {};  ///< transformer layers by global stage; empty: `layers_by_stage`'s rule
   std::array<Axis, 5> order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};  ///< fastest-varying first
   Overlap overlap = {};
   std::int64_t bucket_parameters = 40'000'000;  ///< gradients reduced together (Megatron-Core's default)
 
   [[nodiscard]] std::int64_t ranks() const { return tp * cp * pp * dp; }
   [[nodiscard]] std::int64_t stages() const { return pp * schedule.virtual_stages; }
+  /// Ranks that hold the same dense parameters of a stage, and share them under ZeRO: context parallelism is folded in.
+  [[nodiscard]] std::int64_t replicas() const { return dp * cp; }
+  /// Ranks that hold the same experts. Requires ep x etp to divide tp x cp x dp.
+  [[nodiscard]] std::int64_t expert_replicas() const { return tp * cp * dp / (ep * etp); }
+  /// Over how many ranks ZeRO spreads dense state.
+  [[nodiscard]] std::int64_t shard_ranks() const { return hsdp_shard > 0 ? hsdp_shard : replicas(); }
 };
 
-/// A rank's place on each axis.
+/// A rank's place on each axis of the attention grid, tp x cp x dp x pp.
 struct Coordinates {
   std::int64_t tp = 0, cp = 0, dp = 0, pp = 0;
 };
 [[nodiscard]] Coordinates coordinates_of(const Plan& plan, RankId rank);
 [[nodiscard]] RankId rank_at(const Plan& plan, const Coordinates& at);
-/// All groups of ranks that differ only along `axis`, members in axis order, groups in order of their first member.
-[[nodiscard]] std::vector<std::vector<RankId>> groups(const Plan& plan, Axis axis);
 
-/// Transformer layers by global stage (chunk c of pipeline rank r is stage c*pp + r). If stages divide layers + 2, the
-/// embedding and the loss take a slot each (Llama 3: 126 layers in 128 slots); otherwise layers / stages each, and the
-/// remainder one a stage from the second stage on.
+/// And of the expert grid, etp x ep x edp x pp, over the same ranks in the same order of axes (Megatron-Core's
+/// "parallel folding"): etp stands where tp does, edp where dp does, cp has no extent.
+struct ExpertCoordinates {
+  std::int64_t etp = 0, ep = 0, edp = 0, pp = 0;
+};
+[[nodiscard]] ExpertCoordinates expert_coordinates_of(const Plan& plan, RankId rank);
+[[nodiscard]] RankId rank_at(const Plan& plan, const ExpertCoordinates& at);
+
+using RankGroups = std::vector<std::vector<RankId>>;
+/// All groups of ranks that differ only along `axis` of the attention grid (its ep axis has one rank a group), members
+/// in axis order, groups in order of their first member.
+[[nodiscard]] RankGroups groups(const Plan& plan, Axis axis);
+/// The same along several axes at once, the first named varying fastest: {cp, dp} is the group that shares gradients.
+[[nodiscard]] RankGroups groups(const Plan& plan, std::span<const Axis> axes);
+/// Along an axis of the expert grid: `tp` means etp, `dp` means edp.
+[[nodiscard]] RankGroups expert_groups(const Plan& plan, Axis axis);
+
+/// Transformer layers by global stage: `stage_layers` where the plan says them (a stage of none holds the embedding or
+/// the loss alone). Else, if stages divide layers + 2, the embedding and the loss take a slot each (Llama 3: 126 layers
+/// in 128 slots); otherwise layers / stages each, and the remainder one a stage from the second stage on.
 [[nodiscard]] std::vector<std::int64_t> layers_by_stage(const Model& model, const Plan& plan);
 
 [[nodiscard]] std::int64_t microbatches(const Plan& plan, const Training& training);

@@ -24,8 +24,8 @@ struct Shard {
   Shard s;
   s.heads = model.heads / plan.tp;
   s.kv_heads = std::max<std::int64_t>(model.kv_heads / plan.tp, 1);
-  s.query = s.heads * model.head_dim;
-  s.kv = s.kv_heads * model.head_dim;
+  s.query = s.heads * model.qk_dim();
+  s.kv = s.kv_heads * model.qk_dim();
   s.ffn = model.ffn_hidden / plan.tp;
   s.ffn_in = model.gated() ? 2 * s.ffn : s.ffn;
   s.vocabulary = padded_vocabulary(model, plan) / plan.tp;

@@ -8,21 +8,34 @@
 
 namespace foretrain {
 
-/// Slots of every rank's communicators. Not every rank calls every slot.
+/// Slots of every rank's communicators. Not every rank calls every slot. A pipeline message of a pass between two
+/// neighbours has a communicator of its own, so that none waits behind another: "next" is pipeline rank r + 1 (or 0
+/// after the last), "previous" r - 1.
 enum class Slot : std::uint16_t {
-  tp,            ///< tensor-parallel group
-  dp,            ///< data-parallel group
-  forward_out,   ///< activations to the next pipeline rank
-  forward_in,    ///< activations from the previous one
-  backward_out,  ///< gradients to the previous one
-  backward_in,   ///< gradients from the next one
-  embedding,     ///< first and last stage share a tied embedding
-  model          ///< all ranks that hold one replica: gradient norm
+  tp,               ///< tensor-parallel group
+  cp,               ///< context-parallel group
+  ep,               ///< expert-parallel group
+  etp,              ///< tensor-parallel group of an expert
+  dp,               ///< ranks that share one set of shards of dense parameters: dp x cp, or an HSDP group of it
+  dp_replica,       ///< HSDP: ranks of other groups with the same shard
+  edp,              ///< ranks that hold the same experts
+  forward_to_next,  ///< activations
+  forward_from_previous,
+  forward_to_previous,  ///< the way back of V-shaped and bidirectional schedules
+  forward_from_next,
+  backward_to_previous,  ///< gradients
+  backward_from_next,
+  backward_to_next,
+  backward_from_previous,
+  embedding,  ///< first and last stage share a tied embedding
+  model       ///< all ranks that hold one replica: gradient norm
 };
-inline constexpr std::size_t slot_count = 8;
+inline constexpr std::size_t slot_count = 17;
 
 /// Bytes an element of activations in flight: 2, or 4 for fp32 training (fp8 GEMMs exchange bf16).
 [[nodiscard]] std::int64_t activation_bytes(Precision precision);
+/// Bytes an element of gradients, as they are accumulated and reduced.
+[[nodiscard]] std::int64_t gradient_bytes(const Training& training);
 /// The whole activation tensor of one microbatch: e b s h / cp.
 [[nodiscard]] Bytes activation_message(const Model& model, const Plan& plan, const Training& training);
 /// What one tensor-parallel rank sends to the next stage: its 1/tp of it (sequence shard, or the scatter of Narayanan

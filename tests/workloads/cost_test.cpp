@@ -228,7 +228,7 @@ TEST(Optimizer, IsMemoryBoundAndShrinksWithTheOwnedShare) {
 
 // --- layers and ends --------------------------------------------------------------------------------------------
 
-Duration recompute_of(const LayerCost& c) { return c.attention.recompute + c.mlp.recompute; }
+Duration recompute_of(const LayerCost& c) { return c.attention_recompute + c.mlp_recompute; }
 
 // Korthikanti 2022, table 4: one layer of the 22B model on eight A100 (times with their tensor-parallel traffic).
 // A ring half moves 7/8 of 2 bytes b s h at 215 to 232 GB/s a GPU, plus 20 to 86 us; forward shows all four. Backward
@@ -295,10 +295,12 @@ TEST(LayerCost, SequenceParallelismDividesWhatIsOutsideTheCollectives) {
   const Duration launch = memory_bound_time(gpu, 0);
   const LayerCost without = layer_cost(gpu, llama3_405b(), {.tp = 8}, llama_training());
   const LayerCost with = layer_cost(gpu, llama3_405b(), {.tp = 8, .sequence_parallel = true}, llama_training());
-  EXPECT_NEAR((without.mlp.forward_before - launch) / (with.mlp.forward_before - launch), 8, 1e-6);
-  EXPECT_NEAR((without.mlp.backward_before - launch) / (with.mlp.backward_before - launch), 8, 1e-6);
-  EXPECT_EQ(without.mlp.forward, with.mlp.forward);
-  EXPECT_EQ(without.attention.backward_input, with.attention.backward_input);
+  EXPECT_NEAR((without.mlp_norm.forward - launch) / (with.mlp_norm.forward - launch), 8, 1e-6);
+  EXPECT_NEAR((without.mlp_residual.backward_input - launch) / (with.mlp_residual.backward_input - launch), 8, 1e-6);
+  EXPECT_EQ(without.mlp_in, with.mlp_in);
+  EXPECT_EQ(without.mlp_out, with.mlp_out);
+  EXPECT_EQ(without.qkv, with.qkv);
+  EXPECT_EQ(without.core, with.core);
 }
 
 TEST(LayerCost, SelectiveRecomputeRepeatsWhatItNames) {
@@ -314,12 +316,12 @@ TEST(LayerCost, SelectiveRecomputeRepeatsWhatItNames) {
   EXPECT_EQ(recompute_of(layer_cost(gpu, llama3_405b(), plan, training)), attention_forward_time(gpu, core));
   training.recompute_modules = {RecomputeModule::norm};
   const LayerCost norms = layer_cost(gpu, llama3_405b(), plan, training);
-  EXPECT_EQ(norms.attention.recompute, norms.attention.forward_before);
-  EXPECT_EQ(norms.mlp.recompute, norms.mlp.forward_before);
+  EXPECT_EQ(norms.attention_recompute, norms.attention_norm.forward);
+  EXPECT_EQ(norms.mlp_recompute, norms.mlp_norm.forward);
   training.recompute_modules = {RecomputeModule::activation};
   const LayerCost activation = layer_cost(gpu, llama3_405b(), plan, training);
-  EXPECT_EQ(activation.attention.recompute, Duration());
-  EXPECT_EQ(activation.mlp.recompute, memory_bound_time(gpu, 6.0 * 8192 * 53248 / 8));
+  EXPECT_EQ(activation.attention_recompute, Duration());
+  EXPECT_EQ(activation.mlp_recompute, memory_bound_time(gpu, 6.0 * 8192 * 53248 / 8));
 }
 
 TEST(LayerCost, HalfPrecisionGradientsAndFp8AreFaster) {
@@ -328,8 +330,8 @@ TEST(LayerCost, HalfPrecisionGradientsAndFp8AreFaster) {
   const LayerCost fp32_gradients = layer_cost(h100_80gb(), llama3_405b(), plan, training);
   training.gradients = Precision::bf16;
   const LayerCost half = layer_cost(h100_80gb(), llama3_405b(), plan, training);
-  EXPECT_LT(half.mlp.backward_weight_in, fp32_gradients.mlp.backward_weight_in);
-  EXPECT_EQ(half.mlp.backward_input, fp32_gradients.mlp.backward_input);
+  EXPECT_LT(half.mlp_in.backward_weight, fp32_gradients.mlp_in.backward_weight);
+  EXPECT_EQ(half.mlp_in.backward_input, fp32_gradients.mlp_in.backward_input);
   training.precision = Precision::fp8;
   const LayerCost fp8 = layer_cost(h100_80gb(), llama3_405b(), plan, training);
   EXPECT_LT(fp8.forward(), half.forward());
@@ -350,7 +352,7 @@ RC_GTEST_PROP(LayerCostProperties, FasterGpusAreNeverSlower, ()) {
   RC_ASSERT(b.forward() <= a.forward() && b.backward() <= a.backward());
   const EndCost c = end_cost(base, llama3_8b(), plan, llama_training());
   const EndCost d = end_cost(better, llama3_8b(), plan, llama_training());
-  RC_ASSERT(d.output_forward <= c.output_forward && d.output_backward <= c.output_backward);
+  RC_ASSERT(d.output.forward <= c.output.forward && d.output.backward() <= c.output.backward());
 }
 
 TEST(EndCost, OutputIsTheLogitsProductTheLossAndANorm) {
@@ -364,11 +366,11 @@ TEST(EndCost, OutputIsTheLogitsProductTheLossAndANorm) {
       gemm_time(gpu, {.m = columns, .n = 16384, .k = 8192, .accumulate_fp32 = true}, Precision::bf16);
   const double loss = 14.0 * 8192 * static_cast<double>(columns) / achieved_memory(gpu);
   const double norm = (4.0 + 8.0) * 1024 * 16384 / achieved_memory(gpu);  // forward and backward, 8192 / 8 tokens
-  EXPECT_NEAR((cost.output_forward + cost.output_backward - forward - backward).seconds(), loss + norm + 4 * launch_s,
+  EXPECT_NEAR((cost.output.forward + cost.output.backward() - forward - backward).seconds(), loss + norm + 4 * launch_s,
               4 * tick);
   Training fp8 = llama_training();
   fp8.precision = Precision::fp8;  // the output layer stays in bf16
-  EXPECT_EQ(end_cost(gpu, llama3_405b(), plan, fp8).output_forward, cost.output_forward);
+  EXPECT_EQ(end_cost(gpu, llama3_405b(), plan, fp8).output.forward, cost.output.forward);
 }
 
 }  // namespace

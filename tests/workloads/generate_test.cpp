@@ -41,8 +41,7 @@ Gpu some_gpu() {
 /// Forward f and backward b a layer and microbatch; embedding and loss cost nothing.
 StageCost flat_cost(Duration f, Duration b) {
   StageCost cost;
-  cost.layer.attention.forward = f;
-  cost.layer.attention.backward_input = b;
+  for (LayerCost& layer : cost.layers) layer.qkv = {.forward = f, .backward_input = b};
   return cost;
 }
 
@@ -143,8 +142,8 @@ TEST(Generate, tensor_parallel_messages_of_a_layer) {
       EXPECT_EQ(message_bytes(middle, Collective::all_reduce, Slot::tp), passes * (2 + 2) * message);
     }
     // To the next and to the previous stage: 1/tp of the activation a rank and microbatch.
-    EXPECT_EQ(message_bytes(middle, Collective::send_recv, Slot::forward_out), 3 * message / 4);
-    EXPECT_EQ(message_bytes(middle, Collective::send_recv, Slot::backward_out), 3 * message / 4);
+    EXPECT_EQ(message_bytes(middle, Collective::send_recv, Slot::forward_to_next), 3 * message / 4);
+    EXPECT_EQ(message_bytes(middle, Collective::send_recv, Slot::backward_to_previous), 3 * message / 4);
   }
 }
 

@@ -65,7 +65,7 @@ inline Model llama(const LlamaShape& shape) {
           .norm = Norm::rmsnorm,
           .activation = Activation::swiglu,
           .positions = Positions::rotary,
-          .biases = false,
+          .biases = {},
           .dropout = false,
           .tied_embeddings = false};
 }

@@ -343,7 +343,7 @@ TEST(Transients, BackwardTakesActivationGradientsAndGatheredInput) {
   // One throw-away bf16 gradient for each of a layer's four weights.
   const std::int64_t norms = 2 * m.hidden;
   EXPECT_EQ(backward_transient(m, {}, fp32) - backward_transient(m, {}, half),
-            bytes(2 * (m.layer_parameters() - norms)));
+            bytes(2 * (m.layer_parameters({}) - norms)));
 }
 
 TEST(Overhead, IsSlackAndContext) {

@@ -47,7 +47,7 @@ TEST(Model, CountsParametersOfGpt3) {
 
 TEST(Model, PartsAddUp) {
   const Model m = llama3_405b();
-  EXPECT_EQ(m.parameters(), m.layers * m.layer_parameters() + m.embedding_parameters() + m.output_parameters());
+  EXPECT_EQ(m.parameters(), m.layers * m.layer_parameters({}) + m.embedding_parameters() + m.output_parameters());
   Model untied = gpt(24, 1024, 16);
   const std::int64_t tied = untied.parameters();
   untied.tied_embeddings = false;

@@ -24,25 +24,23 @@ EndCost end_cost(const Gpu& gpu, const Model& model, const Plan& plan, const Tra
   const Shard s = shard_of(model, plan, training);
   const Precision precision = logits_precision(training.precision);
   const std::int64_t after = s.sequence_tokens * model.hidden;  // behind the reduce of the vocabulary shards
+  const auto whole = [&](std::int64_t elements, double forward, double backward) {
+    return PartCost{.forward = elementwise(gpu, elements, forward, precision),
+                    .backward_input = elementwise(gpu, elements, backward, precision)};
+  };
   EndCost cost;
-  cost.embedding_forward = elementwise(gpu, s.tokens * model.hidden, lookup_bytes, precision);
-  cost.embedding_backward = elementwise(gpu, s.tokens / plan.tp * model.hidden, scatter_bytes, precision);
-  if (model.positions == Positions::learned) {
-    cost.embedding_forward += elementwise(gpu, after, position_bytes, precision);
-    cost.embedding_backward += elementwise(gpu, after, position_bytes, precision);
-  }
-  if (model.dropout) {
-    cost.embedding_forward += elementwise(gpu, after, dropout_bytes, precision);
-    cost.embedding_backward += elementwise(gpu, after, dropout_bytes, precision);
-  }
+  cost.embedding = {.forward = elementwise(gpu, s.tokens * model.hidden, lookup_bytes, precision),
+                    .backward_input = elementwise(gpu, s.tokens / plan.tp * model.hidden, scatter_bytes, precision)};
+  if (model.positions == Positions::learned)
+    cost.embedding = cost.embedding + whole(after, position_bytes, position_bytes);
+  if (model.dropout) cost.embedding = cost.embedding + whole(after, dropout_bytes, dropout_bytes);
   const Linear head{.tokens = s.tokens, .in = model.hidden, .out = s.vocabulary};
-  const std::int64_t logits = s.tokens * s.vocabulary;
-  cost.output_forward = norm_forward(gpu, model, s, precision) + linear_forward(gpu, head, precision) +
-                        memory_bound_time(gpu, loss_forward_bytes * static_cast<double>(logits));
-  cost.output_backward = memory_bound_time(gpu, loss_backward_bytes * static_cast<double>(logits)) +
-                         linear_backward_input(gpu, head, precision) +
-                         linear_backward_weight(gpu, head, precision, training.gradients) +
-                         norm_backward(gpu, model, s, precision);
+  const auto logits = static_cast<double>(s.tokens * s.vocabulary);
+  cost.output.forward = norm_forward(gpu, model, s, precision) + linear_forward(gpu, head, precision) +
+                        memory_bound_time(gpu, loss_forward_bytes * logits);
+  cost.output.backward_input = memory_bound_time(gpu, loss_backward_bytes * logits) +
+                               linear_backward_input(gpu, head, precision) + norm_backward(gpu, model, s, precision);
+  cost.output.backward_weight = linear_backward_weight(gpu, head, precision, training.gradients);
   return cost;
 }
 

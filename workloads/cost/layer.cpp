@@ -22,72 +22,87 @@ struct Context {
   Shard shard;
 };
 
-/// The parts that both blocks have: norm before, residual after, two linear layers `in` and `out`. The core between
-/// them is the caller's.
-LayerCost::Block block_around(const Context& c, const Linear& in, const Linear& out) {
-  const Precision precision = c.training.precision;
-  const std::int64_t residual = c.shard.sequence_tokens * c.model.hidden;
-  LayerCost::Block b;
-  b.forward_before = norm_forward(c.gpu, c.model, c.shard, precision);
-  b.forward = linear_forward(c.gpu, in, precision) + linear_forward(c.gpu, out, precision);
-  b.forward_after = elementwise(c.gpu, residual, residual_bytes, precision);
-  b.backward_before = elementwise(c.gpu, residual, backward_traffic * residual_bytes, precision);
-  b.backward_input = linear_backward_input(c.gpu, out, precision) + linear_backward_input(c.gpu, in, precision);
-  b.backward_weight_out = linear_backward_weight(c.gpu, out, precision, c.training.gradients);
-  b.backward_weight_in = linear_backward_weight(c.gpu, in, precision, c.training.gradients);
-  b.backward_after = norm_backward(c.gpu, c.model, c.shard, precision);
-  if (recomputes(c.training, RecomputeModule::norm)) b.recompute += b.forward_before;
-  return b;
+/// Behind a block: bias, dropout and residual.
+PartCost residual_part(const Context& c) {
+  const std::int64_t elements = c.shard.sequence_tokens * c.model.hidden;
+  return {.forward = elementwise(c.gpu, elements, residual_bytes, c.training.precision),
+          .backward_input = elementwise(c.gpu, elements, backward_traffic * residual_bytes, c.training.precision)};
 }
 
-LayerCost::Block attention_block(const Context& c) {
-  const Shard& s = c.shard;
-  const std::int64_t qkv = s.query + 2 * s.kv;
-  LayerCost::Block b = block_around(c, {.tokens = s.tokens, .in = c.model.hidden, .out = qkv},
-                                    {.tokens = s.tokens, .in = s.query, .out = c.model.hidden});
+PartCost norm_part(const Context& c) {
+  return {.forward = norm_forward(c.gpu, c.model, c.shard, c.training.precision),
+          .backward_input = norm_backward(c.gpu, c.model, c.shard, c.training.precision)};
+}
+
+PartCost linear_part(const Context& c, const Linear& l) {
+  const Precision precision = c.training.precision;
+  return {.forward = linear_forward(c.gpu, l, precision),
+          .backward_input = linear_backward_input(c.gpu, l, precision),
+          .backward_weight = linear_backward_weight(c.gpu, l, precision, c.training.gradients)};
+}
+
+PartCost elementwise_part(const Context& c, std::int64_t elements, double bytes) {
+  return {.forward = elementwise(c.gpu, elements, bytes, c.training.precision),
+          .backward_input = elementwise(c.gpu, elements, backward_traffic * bytes, c.training.precision)};
+}
+
+PartCost core_part(const Context& c) {
   const Attention core{.batch = c.training.microbatch,
-                       .query_length = s.tokens / c.training.microbatch,
+                       .query_length = c.shard.tokens / c.training.microbatch,
                        .key_length = c.training.sequence_length,
-                       .heads = s.heads,
-                       .kv_heads = s.kv_heads,
-                       .head_dim = c.model.head_dim,
+                       .heads = c.shard.heads,
+                       .kv_heads = c.shard.kv_heads,
+                       .head_dim = c.model.qk_dim(),
                        .kernel = c.training.attention,
                        .dropout = c.model.dropout};
-  const Duration core_forward = attention_forward_time(c.gpu, core);
-  b.forward += elementwise(c.gpu, s.tokens * qkv, qkv_bytes, c.training.precision) + core_forward;
-  b.backward_input += elementwise(c.gpu, s.tokens * qkv, backward_traffic * qkv_bytes, c.training.precision) +
-                      attention_backward_time(c.gpu, core);
-  if (recomputes(c.training, RecomputeModule::attention)) b.recompute += core_forward;
-  return b;
+  return {.forward = attention_forward_time(c.gpu, core), .backward_input = attention_backward_time(c.gpu, core)};
 }
 
-LayerCost::Block mlp_block(const Context& c) {
+void add_attention(const Context& c, LayerCost& cost) {
   const Shard& s = c.shard;
-  LayerCost::Block b = block_around(c, {.tokens = s.tokens, .in = c.model.hidden, .out = s.ffn_in},
-                                    {.tokens = s.tokens, .in = s.ffn, .out = c.model.hidden});
-  const double bytes = c.model.gated() ? swiglu_bytes : gelu_bytes;
-  const Duration activation = elementwise(c.gpu, s.tokens * s.ffn, bytes, c.training.precision);
-  b.forward += activation;
-  b.backward_input += elementwise(c.gpu, s.tokens * s.ffn, backward_traffic * bytes, c.training.precision);
-  if (recomputes(c.training, RecomputeModule::activation)) b.recompute += activation;
-  return b;
+  const std::int64_t qkv = s.query + 2 * s.kv;
+  cost.attention_norm = norm_part(c);
+  cost.qkv = linear_part(c, {.tokens = s.tokens, .in = c.model.hidden, .out = qkv}) +
+             elementwise_part(c, s.tokens * qkv, qkv_bytes);
+  cost.core = core_part(c);
+  cost.projection = linear_part(c, {.tokens = s.tokens, .in = s.query, .out = c.model.hidden});
+  cost.attention_residual = residual_part(c);
+  if (recomputes(c.training, RecomputeModule::norm)) cost.attention_recompute += cost.attention_norm.forward;
+  if (recomputes(c.training, RecomputeModule::attention)) cost.attention_recompute += cost.core.forward;
 }
 
-Duration forward_of(const LayerCost::Block& b) { return b.forward_before + b.forward + b.forward_after; }
-
-Duration backward_of(const LayerCost::Block& b) {
-  return b.backward_before + b.backward_input + b.backward_weight_out + b.backward_weight_in + b.backward_after;
+void add_mlp(const Context& c, LayerCost& cost) {
+  const Shard& s = c.shard;
+  const PartCost activation = elementwise_part(c, s.tokens * s.ffn, c.model.gated() ? swiglu_bytes : gelu_bytes);
+  cost.mlp_norm = norm_part(c);
+  cost.mlp_in = linear_part(c, {.tokens = s.tokens, .in = c.model.hidden, .out = s.ffn_in}) + activation;
+  cost.mlp_out = linear_part(c, {.tokens = s.tokens, .in = s.ffn, .out = c.model.hidden});
+  cost.mlp_residual = residual_part(c);
+  if (recomputes(c.training, RecomputeModule::norm)) cost.mlp_recompute += cost.mlp_norm.forward;
+  if (recomputes(c.training, RecomputeModule::activation)) cost.mlp_recompute += activation.forward;
 }
 
 }  // namespace
 
-Duration LayerCost::forward() const { return forward_of(attention) + forward_of(mlp); }
+Duration LayerCost::forward() const {
+  Duration sum;
+  for_each_part(*this, [&](const PartCost& p) { sum += p.forward; });
+  return sum;
+}
 
-Duration LayerCost::backward() const { return backward_of(attention) + backward_of(mlp); }
+Duration LayerCost::backward() const {
+  Duration sum;
+  for_each_part(*this, [&](const PartCost& p) { sum += p.backward(); });
+  return sum;
+}
 
-LayerCost layer_cost(const Gpu& gpu, const Model& model, const Plan& plan, const Training& training) {
+LayerCost layer_cost(const Gpu& gpu, const Model& model, const Plan& plan, const Training& training, LayerKind kind) {
+  static_cast<void>(kind);  // experts and windows are refused by `check`
   const Context context{gpu, model, training, shard_of(model, plan, training)};
-  return {.attention = attention_block(context), .mlp = mlp_block(context)};
+  LayerCost cost;
+  add_attention(context, cost);
+  add_mlp(context, cost);
+  return cost;
 }
 
 }  // namespace foretrain

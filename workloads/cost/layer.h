@@ -1,38 +1,77 @@
-// What one transformer layer, the embedding and the output layer cost on one rank, cut where tensor-parallel
-// collectives cut them. Times are of one microbatch on one rank of the TP group.
+// What one transformer layer, the embedding and the output layer cost on one rank, cut where communication cuts them.
+// Times are of one microbatch on one rank.
 #pragma once
 
 #include "workloads/cost/operators.h"
 
 namespace foretrain {
 
-/// The compute segments of one layer. Forward: attention part, then MLP part. With TP, a collective stands before and
-/// after each (sequence parallel) or after each (without).
+/// A run of kernels that no communication interrupts.
+struct PartCost {
+  Duration forward;
+  Duration backward_input;   ///< gradient of its input: all of its backward where it has no matrices
+  Duration backward_weight;  ///< gradient of its matrices
+  friend bool operator==(const PartCost&, const PartCost&) = default;
+  friend PartCost operator+(const PartCost& a, const PartCost& b) {
+    return {a.forward + b.forward, a.backward_input + b.backward_input, a.backward_weight + b.backward_weight};
+  }
+  [[nodiscard]] Duration backward() const { return backward_input + backward_weight; }
+};
+
+/// What stands in the place of the MLP's two products in a mixture of experts. Dispatch lies between `permute` and
+/// `in`, combine between `out` and `unpermute`.
+struct ExpertCost {
+  PartCost router;     ///< scores, top-k, token counts
+  PartCost permute;    ///< tokens copied into the order of their experts
+  PartCost in;         ///< sorting what arrived by expert, grouped product, activation
+  PartCost out;        ///< grouped product, sorting back
+  PartCost unpermute;  ///< copies weighted and summed
+  PartCost shared;     ///< the shared experts, whole: beside dispatch or combine where the stack has a stream for it
+};
+
+/// The parts of one layer in the order of its forward. With TP, a collective stands before and after each pair of
+/// matrices (sequence parallel) or after it (without).
 struct LayerCost {
-  struct Block {
-    Duration forward_before;       ///< norm (on the sequence shard with SP): before the gather
-    Duration forward;              ///< GEMMs, attention or activation: between the collectives
-    Duration forward_after;        ///< bias, dropout, residual: after the scatter or reduce
-    Duration backward_before;      ///< gradient of residual and dropout
-    Duration backward_input;       ///< input gradients, attention or activation backward
-    Duration backward_weight_out;  ///< weight gradient of the second GEMM of the block (projection, FC2)
-    Duration backward_weight_in;   ///< of the first GEMM (QKV, FC1): beside the input-gradient collective
-    Duration backward_after;       ///< norm backward
-    Duration recompute;            ///< selective: what is played again before backward_input
-  };
-  Block attention, mlp;
+  PartCost attention_norm;      ///< on the sequence shard with SP: before the gather
+  PartCost qkv;                 ///< product(s) into heads, rotary positions
+  PartCost core;                ///< attention proper
+  PartCost projection;          ///< the product behind it
+  PartCost attention_residual;  ///< bias, dropout, residual: after the scatter or reduce
+  PartCost mlp_norm;
+  PartCost mlp_in;   ///< FC1 (gate and up) and activation; nothing in a layer of experts
+  PartCost mlp_out;  ///< FC2; nothing in a layer of experts
+  PartCost mlp_residual;
+  ExpertCost experts;  ///< nothing in a dense layer
+  /// What selective recompute plays again before the backward of either half, from memory that it kept. Modules that
+  /// need communication again (`mlp`, `experts`) are played as forward parts and are not in here.
+  Duration attention_recompute, mlp_recompute;
   [[nodiscard]] Duration forward() const;   ///< all compute of a forward
   [[nodiscard]] Duration backward() const;  ///< all compute of a backward, without recompute
 };
-[[nodiscard]] LayerCost layer_cost(const Gpu& gpu, const Model& model, const Plan& plan, const Training& training);
+[[nodiscard]] LayerCost layer_cost(const Gpu& gpu, const Model& model, const Plan& plan, const Training& training,
+                                   LayerKind kind = {});
 
 struct EndCost {
-  Duration embedding_forward, embedding_backward;
-  Duration output_forward, output_backward;  ///< final norm, logits, loss
+  PartCost embedding;
+  PartCost output;  ///< final norm, logits, loss
+  PartCost mtp;     ///< of one MTP module: both norms and the projection of its inputs; its layer and logits apart
 };
 [[nodiscard]] EndCost end_cost(const Gpu& gpu, const Model& model, const Plan& plan, const Training& training);
 
 /// One optimizer update of `owned` parameters (after ZeRO sharding) beside `held` gradients (unscale, norm, clip).
 [[nodiscard]] Duration optimizer_time(const Gpu& gpu, std::int64_t owned, std::int64_t held);
+
+/// Every duration of a cost, in a fixed order: to scale or to compare.
+template <class Cost, class Visit>
+void for_each_part(Cost& layer, const Visit& visit) requires requires {
+  layer.attention_norm;
+}
+{
+  for (auto* p :
+       {&layer.attention_norm, &layer.qkv, &layer.core, &layer.projection, &layer.attention_residual, &layer.mlp_norm,
+        &layer.mlp_in, &layer.mlp_out, &layer.mlp_residual, &layer.experts.router, &layer.experts.permute,
+        &layer.experts.in, &layer.experts.out, &layer.experts.unpermute, &layer.experts.shared})
+    visit(*p);
+}
 
 }  // namespace foretrain
