@@ -117,6 +117,7 @@ struct Model {
   [[nodiscard]] std::int64_t qk_dim() const { return latent ? latent->nope_dim + latent->rope_dim : head_dim; }
   [[nodiscard]] std::int64_t value_dim() const { return latent ? latent->value_dim : head_dim; }
 
+  /// Layers past the last are those of the MTP modules: of the last one's kind.
   [[nodiscard]] LayerKind kind_of(std::int64_t layer) const;
 
   /// Exact, unpadded, over the whole model; MTP modules not among them.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "workloads/plan.h"
+#include "workloads/schedules/schedule.h"
 
 namespace foretrain {
 namespace {
@@ -168,43 +169,13 @@ void check_stages(const Model& model, const Plan& plan, Errors& errors) {
                   what, fmt::join(nearest(allowed, wanted), " or ")));
 }
 
-void check_schedule(const Plan& plan, Errors& errors) {
-  const std::string virtual_key = "parallelism.schedule.virtual_stages";
-  const std::string kind_key = "parallelism.schedule.kind";
-  if (plan.schedule.kind != ScheduleKind::interleaved_1f1b) {
-    if (plan.schedule.virtual_stages != 1) {
-      add(errors, {virtual_key, kind_key},
-          fmt::format("virtual_stages {} with schedule {}; allowed: 1, or more with interleaved_1f1b",
-                      plan.schedule.virtual_stages, to_text(plan.schedule.kind)));
-    }
-    return;
-  }
-  if (plan.pp < 2) {
-    add(errors, {kind_key, "parallelism.pp"},
-        fmt::format("schedule interleaved_1f1b with pp {}; allowed: pp 2 or more, or schedule 1f1b", plan.pp));
-  }
-  if (plan.schedule.virtual_stages < 2) {
-    add(errors, {virtual_key, kind_key},
-        fmt::format("virtual_stages {} with schedule interleaved_1f1b; allowed: 2 or more, or schedule 1f1b",
-                    plan.schedule.virtual_stages));
-  }
-}
-
-/// The batch splits into whole microbatches on every replica; interleaved schedules send them through the chunks in
-/// groups of pp (Narayanan 2021, section 2.2).
+/// The batch splits into whole microbatches on every replica.
 void check_batch(const Plan& plan, const Training& training, Errors& errors) {
   const std::int64_t unit = training.microbatch * plan.dp;
-  const bool interleaved = plan.schedule.kind == ScheduleKind::interleaved_1f1b;
-  const std::string legal = multiples(interleaved ? unit * plan.pp : unit, training.global_batch);
-  if (training.global_batch % unit != 0) {
-    add(errors, {"training.global_batch", "training.microbatch", "parallelism.dp"},
-        fmt::format("global_batch {} is not a multiple of microbatch {} x dp {} = {}; {}", training.global_batch,
-                    training.microbatch, plan.dp, unit, legal));
-  } else if (interleaved && microbatches(plan, training) % plan.pp != 0) {
-    add(errors, {"training.global_batch", "training.microbatch", "parallelism.pp"},
-        fmt::format("{} microbatches are not a multiple of pp {}, as interleaved_1f1b needs; global_batch {}",
-                    microbatches(plan, training), plan.pp, legal));
-  }
+  if (training.global_batch % unit == 0) return;
+  add(errors, {"training.global_batch", "training.microbatch", "parallelism.dp"},
+      fmt::format("global_batch {} is not a multiple of microbatch {} x dp {} = {}; {}", training.global_batch,
+                  training.microbatch, plan.dp, unit, multiples(unit, training.global_batch)));
 }
 
 void check_rest(const Plan& plan, const Training& training, Errors& errors) {
@@ -236,7 +207,7 @@ std::vector<PlanError> check(const Model& model, const Plan& plan, const Trainin
   check_cp(plan, errors);
   check_stages(model, plan, errors);
   check_batch(plan, training, errors);
-  check_schedule(plan, errors);
+  for (PlanError& error : check_schedule(plan, training)) errors.push_back(std::move(error));
   check_rest(plan, training, errors);
   return errors;
 }

@@ -72,4 +72,34 @@ void LayerWriter::backward(const Half& half, Place where) {
   track_.compute(Work::compute, "B", half.norm.backward_input, where);
 }
 
+void LayerWriter::backward_input(Place where) {
+  backward_input(mlp(cost_of(where)), where);
+  backward_input(attention(cost_of(where)), where);
+}
+
+void LayerWriter::backward_input(const Half& half, Place where) {
+  track_.compute(Work::recompute, "recompute", half.recompute, where);
+  track_.compute(Work::compute, "I", half.residual.backward_input, where);
+  if (stage_.sequence_parallel()) exchange(Collective::all_gather, where);
+  track_.compute(Work::compute, "I", half.out.backward_input + half.core.backward_input + half.in.backward_input,
+                 where);
+  if (stage_.tensor_parallel())
+    exchange(stage_.sequence_parallel() ? Collective::reduce_scatter : Collective::all_reduce, where);
+  track_.compute(Work::compute, "I", half.norm.backward_input, where);
+}
+
+void LayerWriter::backward_weight(Place where) {
+  backward_weight(mlp(cost_of(where)), where);
+  backward_weight(attention(cost_of(where)), where);
+}
+
+/// The saved input is gathered again here, beside the weight gradient that does not need it.
+void LayerWriter::backward_weight(const Half& half, Place where) {
+  std::optional<Event> saved_input;
+  if (stage_.sequence_parallel()) saved_input = call(Collective::all_gather, where);
+  track_.compute(Work::compute, "W", half.out.backward_weight, where);
+  if (saved_input) track_.hold(*saved_input);
+  track_.compute(Work::compute, "W", half.in.backward_weight, where);
+}
+
 }  // namespace foretrain

@@ -15,6 +15,10 @@ class LayerWriter {
   void forward(Work work, std::string_view label, Place where);
   /// The whole backward, recompute first.
   void backward(Place where);
+  /// Its two halves, for schedules that split it: recompute and the gradient of the layer's input; the gradients of its
+  /// matrices. They compute as long as the whole, but less is left to run beside their collectives.
+  void backward_input(Place where);
+  void backward_weight(Place where);
   /// A tensor-parallel collective of the whole activation that the next compute waits for.
   void exchange(Collective op, Place where);
 
@@ -25,6 +29,8 @@ class LayerWriter {
   [[nodiscard]] static Half mlp(const LayerCost& c);
   void forward(const Half& half, Work work, std::string_view label, Place where);
   void backward(const Half& half, Place where);
+  void backward_input(const Half& half, Place where);
+  void backward_weight(const Half& half, Place where);
   Event call(Collective op, Place where);
 
   const Stage& stage_;
