@@ -144,7 +144,7 @@ Scenario read(const YamlNode& root, const std::string& stem, const Reading& read
     scenario.gpus = read_section.gpus;
   }
   scenario.training = read_training(section(training), problems);
-  scenario.plan = read_plan(section(parallelism), scenario.gpus, problems);
+  scenario.plan = read_plan(section(parallelism), scenario.gpus, scenario.training, scenario.model, problems);
   scenario.network = read_network(section(network), scenario.cluster, problems);
   top.finish();
   check_plan(scenario, {&root, model_map ? &*model_map : nullptr, cluster_map ? &*cluster_map : nullptr}, problems);

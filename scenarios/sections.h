@@ -33,7 +33,9 @@ struct ClusterSection {
 [[nodiscard]] ClusterSection read_cluster(const YamlNode& map, const std::string& path, bool with_gpus,
                                           const Reading& reading);
 [[nodiscard]] Training read_training(const YamlNode& map, Problems& problems);
-[[nodiscard]] Plan read_plan(const YamlNode& map, std::int64_t gpus, Problems& problems);
+/// Defaults depend on the training software and on whether the model has experts.
+[[nodiscard]] Plan read_plan(const YamlNode& map, std::int64_t gpus, const Training& training, const Model& model,
+                             Problems& problems);
 [[nodiscard]] Network read_network(const YamlNode& map, const Cluster& cluster, Problems& problems);
 
 /// A list; its names are checked against the fabric of `scenario`, unless something is wrong already.

@@ -60,18 +60,29 @@ std::string write_transport(const Transport& t) {
 std::string write_training(const Training& t) {
   return fmt::format(
       "training:\n  sequence_length: {}\n  global_batch: {}\n  microbatch: {}\n  precision: {}\n  gradients: {}\n"
-      "  recompute: {}\n  recompute_modules: {}\n  attention: {}\n  attention_flops: {}\n",
+      "  recompute: {}\n  recompute_modules: {}\n  recompute_method: {}\n  recompute_layers: {}\n  attention: {}\n"
+      "  stack: {}\n  loss: {}\n  attention_flops: {}\n",
       t.sequence_length, t.global_batch, t.microbatch, to_text(t.precision), to_text(t.gradients), to_text(t.recompute),
-      list(t.recompute_modules), to_text(t.attention), word_for(attention_flops_words(), t.attention_flops));
+      list(t.recompute_modules), to_text(t.recompute_method), t.recompute_layers, to_text(t.attention),
+      to_text(t.stack), to_text(t.loss), word_for(attention_flops_words(), t.attention_flops));
 }
 
 std::string write_plan(const Plan& p) {
+  const std::string hsdp = p.hsdp_shard > 0 ? fmt::format("  hsdp: {{shard: {}}}\n", p.hsdp_shard) : "";
+  const std::string stages =
+      p.stage_layers.empty() ? "" : fmt::format("  stage_layers: [{}]\n", fmt::join(p.stage_layers, ", "));
   return fmt::format(
-      "parallelism:\n  tp: {}\n  cp: {}\n  pp: {}\n  dp: {}\n  sequence_parallel: {}\n  zero: {}\n"
-      "  schedule: {{kind: {}, virtual_stages: {}}}\n  order: {}\n  overlap: {{dp: {}, tp: {}, pp: {}}}\n"
-      "  bucket_parameters: {}\n",
-      p.tp, p.cp, p.pp, p.dp, p.sequence_parallel, p.zero, to_text(p.schedule.kind), p.schedule.virtual_stages,
-      list(p.order), p.overlap.dp, p.overlap.tp, p.overlap.pp, p.bucket_parameters);
+             "parallelism:\n  tp: {}\n  cp: {}\n  pp: {}\n  dp: {}\n  ep: {}\n  etp: {}\n  sequence_parallel: {}\n"
+             "  zero: {}\n{}  sharding: {{prefetch: {}, reshard_after_forward: {}}}\n  gradient_sync: {}\n"
+             "  context: {}\n  experts: {{exchange: {}, imbalance: {}, capacity: {}}}\n",
+             p.tp, p.cp, p.pp, p.dp, p.ep, p.etp, p.sequence_parallel, p.zero, hsdp, p.sharding.prefetch,
+             p.sharding.reshard_after_forward, to_text(p.gradient_sync), to_text(p.context), to_text(p.experts),
+             p.expert_imbalance, p.expert_capacity) +
+         fmt::format(
+             "  schedule: {{kind: {}, virtual_stages: {}}}\n{}  order: {}\n"
+             "  overlap: {{dp: {}, tp: {}, pp: {}, ep: {}}}\n  bucket_parameters: {}\n",
+             to_text(p.schedule.kind), p.schedule.virtual_stages, stages, list(p.order), p.overlap.dp, p.overlap.tp,
+             p.overlap.pp, p.overlap.ep, p.bucket_parameters);
 }
 
 /// The shortest b with 1 - b == remaining, so that 0.3 does not come back as 0.30000000000000004.
