@@ -61,17 +61,6 @@ LayerTable kept_table(const Model& model, const Plan& plan, const Training& trai
   return t;
 }
 
-std::int64_t layer_shard_parameters(const Model& model, const Shard& s) {
-  const std::int64_t qkv = s.query + 2 * s.kv;
-  const std::int64_t weights =
-      model.hidden * qkv + s.query * model.hidden + model.hidden * s.ffn_in + s.ffn * model.hidden;
-  // Biases behind a column-split matrix are split, those behind a row-split one are whole on every rank.
-  const std::int64_t biases = (model.biases.qkv ? qkv : 0) + (model.biases.projection ? model.hidden : 0) +
-                              (model.biases.mlp ? s.ffn_in + model.hidden : 0);
-  const std::int64_t norms = (model.norm == Norm::layernorm ? 4 : 2) * model.hidden;
-  return weights + biases + norms;
-}
-
 /// Weight gradients that Transformer Engine keeps as throw-away buffers, one a distinct weight shape, when it
 /// accumulates into fp32 gradients inside the product (TransformerEngine pull 1651).
 std::int64_t throw_away_gradients(const Model& model, const Plan& plan, const Training& training) {
@@ -101,22 +90,6 @@ std::string_view to_text(MemoryPart part) {
       return "overhead";
   }
   return "";
-}
-
-std::int64_t stage_parameters(const Model& model, const Plan& plan, std::int64_t stage) {
-  const Shard s = shard_widths(model, plan);
-  const std::int64_t last = plan.stages() - 1;
-  const std::int64_t vocabulary = s.vocabulary * model.hidden;
-  std::int64_t count = layers_by_stage(model, plan)[static_cast<std::size_t>(stage)] * layer_shard_parameters(model, s);
-  if (stage == 0) {
-    count += vocabulary;
-    if (model.positions == Positions::learned) count += model.max_positions * model.hidden;  // whole on every rank
-  }
-  if (stage == last) {
-    count += (model.norm == Norm::layernorm ? 2 : 1) * model.hidden;
-    if (!model.tied_embeddings || last != 0) count += vocabulary;
-  }
-  return count;
 }
 
 StateBytes state_bytes(std::int64_t parameters, const Plan& plan, const Training& training) {

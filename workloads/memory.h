@@ -2,6 +2,7 @@
 #pragma once
 
 #include "workloads/gpu.h"
+#include "workloads/parameters.h"
 #include "workloads/plan.h"
 
 namespace foretrain {
@@ -11,10 +12,6 @@ enum class MemoryPart : std::uint8_t { parameters, gradients, optimizer, activat
 inline constexpr MemoryPart all_memory_parts[] = {MemoryPart::parameters,  MemoryPart::gradients, MemoryPart::optimizer,
                                                   MemoryPart::activations, MemoryPart::buffers,   MemoryPart::overhead};
 [[nodiscard]] std::string_view to_text(MemoryPart part);
-
-/// Parameters on one rank of global stage `stage` (one chunk), after the TP split; norms are replicated; a tied output
-/// layer is a copy on the last stage unless it is also the first.
-[[nodiscard]] std::int64_t stage_parameters(const Model& model, const Plan& plan, std::int64_t stage);
 
 /// Mixed-precision Adam. ZeRO 0: 16 bytes a parameter; ZeRO 1: 4 + 12/dp with half-precision gradients (Rajbhandari
 /// 2020), 6 + 12/dp with fp32 gradient accumulation (Megatron-Core's distributed optimizer).

@@ -106,6 +106,7 @@ struct Model {
   std::optional<Experts> experts;
   std::optional<SlidingWindow> window;
   std::int64_t mtp_layers = 0;  ///< modules that predict further tokens (DeepSeek-V3, arXiv 2412.19437, section 2.2)
+  bool qk_norm_wide = false;    ///< with `qk_norm`: over all heads together, a weight an element (OLMo 2)
 
   [[nodiscard]] bool gated() const { return activation != Activation::gelu; }
   /// Elements a token: Q; K; V; what goes into the projection.
@@ -125,6 +126,13 @@ struct Model {
   /// Those that one token meets: of the routed experts, `topk`.
   [[nodiscard]] std::int64_t active_parameters() const;
   [[nodiscard]] std::int64_t layer_parameters(LayerKind kind) const;
+  /// Of one norm over `width` elements.
+  [[nodiscard]] std::int64_t norm_parameters(std::int64_t width) const;
+  /// Norms over `hidden` in a layer.
+  [[nodiscard]] std::int64_t layer_norms() const { return (single_norm ? 1 : 2) * (post_norms ? 2 : 1); }
+  [[nodiscard]] std::int64_t head_norm_parameters() const;  ///< of Q and K
+  /// What routes tokens: the router and the shared experts' gate. Requires experts.
+  [[nodiscard]] std::int64_t router_parameters() const;
   [[nodiscard]] std::int64_t embedding_parameters() const;  ///< tokens and learned positions, norm of the embedding
   [[nodiscard]] std::int64_t output_parameters() const;     ///< final norm, and the head if untied
   /// Of the MTP modules: a layer each, two norms, the projection of both inputs, the norm before the shared head.
