@@ -45,13 +45,6 @@ std::string without_folder(const std::string& name, Shelf shelf) {
 
 bool is_path(const std::string& name) { return ends_with_yaml(name) || name.find('/') != std::string::npos; }
 
-/// Devices and pipes may wait for ever: only the file named on the command line may be one.
-FileText read_part(const fs::path& file) {
-  std::error_code error;
-  const bool special = fs::exists(file, error) && !fs::is_directory(file, error) && !fs::is_regular_file(file, error);
-  return special ? FileText{{}, "it is not a regular file"} : read_file(file);
-}
-
 /// Puts `name: STEM` into the map unless it names itself.
 void name_it(YamlNode& map, const std::string& stem) {
   if (map.kind != YamlNode::Kind::map || map.find("name") != nullptr) return;
@@ -95,6 +88,12 @@ FileText read_file(const fs::path& file, std::size_t most) {
   }
   if (stream.bad()) return {{}, "reading fails"};
   return {std::move(text), {}};
+}
+
+FileText read_part(const fs::path& file) {
+  std::error_code error;
+  const bool special = fs::exists(file, error) && !fs::is_directory(file, error) && !fs::is_regular_file(file, error);
+  return special ? FileText{{}, "it is not a regular file"} : read_file(file);
 }
 
 std::vector<std::string> Catalogue::names(Shelf shelf) const {

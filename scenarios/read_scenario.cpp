@@ -9,20 +9,6 @@ namespace {
 
 constexpr IntegerRange tokens_range{1, std::int64_t{1} << 24};
 
-ScheduleSpec read_schedule(const YamlNode* map, std::int64_t pp, Problems& problems) {
-  ScheduleSpec schedule;
-  if (map == nullptr) return schedule;
-  MapReader reader(*map, "parallelism.schedule", problems);
-  // Chunks without a kind can only mean interleaving; an interleaved schedule has two chunks at least.
-  const bool chunks = reader.given("virtual_stages") && pp > 1;
-  schedule.kind = reader.choice<ScheduleKind>("kind", words_of<ScheduleKind>(all_schedule_kinds),
-                                              chunks ? ScheduleKind::interleaved_1f1b : ScheduleKind::one_f_one_b);
-  const bool interleaved = schedule.kind == ScheduleKind::interleaved_1f1b;
-  schedule.virtual_stages = reader.integer("virtual_stages", {1, 4096}, interleaved ? 2 : 1);
-  reader.finish();
-  return schedule;
-}
-
 bool plays_blocks(ScheduleKind kind) {
   return kind == ScheduleKind::interleaved_1f1b_ep_overlap || kind == ScheduleKind::dualpipe ||
          kind == ScheduleKind::dualpipev;

@@ -36,6 +36,10 @@ struct ClusterSection {
 /// Defaults depend on the training software and on whether the model has experts.
 [[nodiscard]] Plan read_plan(const YamlNode& map, std::int64_t gpus, const Training& training, const Model& model,
                              Problems& problems);
+/// The section parallelism.schedule; without one, 1F1B.
+[[nodiscard]] ScheduleSpec read_schedule(const YamlNode* map, std::int64_t pp, Problems& problems);
+/// Its canonical text.
+[[nodiscard]] std::string write_schedule(const ScheduleSpec& schedule);
 [[nodiscard]] Network read_network(const YamlNode& map, const Cluster& cluster, Problems& problems);
 
 /// A list; its names are checked against the fabric of `scenario`, unless something is wrong already.

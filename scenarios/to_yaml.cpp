@@ -79,10 +79,10 @@ std::string write_plan(const Plan& p) {
              p.sharding.reshard_after_forward, to_text(p.gradient_sync), to_text(p.context), to_text(p.experts),
              p.expert_imbalance, p.expert_capacity) +
          fmt::format(
-             "  schedule: {{kind: {}, virtual_stages: {}}}\n{}  order: {}\n"
+             "  schedule: {}\n{}  order: {}\n"
              "  overlap: {{dp: {}, tp: {}, pp: {}, ep: {}}}\n  bucket_parameters: {}\n",
-             to_text(p.schedule.kind), p.schedule.virtual_stages, stages, list(p.order), p.overlap.dp, p.overlap.tp,
-             p.overlap.pp, p.overlap.ep, p.bucket_parameters);
+             write_schedule(p.schedule), stages, list(p.order), p.overlap.dp, p.overlap.tp, p.overlap.pp, p.overlap.ep,
+             p.bucket_parameters);
 }
 
 /// The shortest b with 1 - b == remaining, so that 0.3 does not come back as 0.30000000000000004.

@@ -1,5 +1,6 @@
 #include "workloads/program/stage_program.h"
 
+#include <algorithm>
 #include <map>
 
 #include "workloads/memory.h"

@@ -126,7 +126,8 @@ class Check {
 
   void file() {
     if (!spec_.listed) {
-      add({file_key, kind_key}, "schedule file without a file; allowed: file: SCHEDULE.csv");
+      add({file_key, "parallelism.schedule.actions", kind_key},
+          "schedule file without a file; allowed: file: SCHEDULE.csv, or actions");
       return;
     }
     const PipelineShape& has = spec_.listed->shape;
