@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "scenarios/schedule_file.h"
 #include "scenarios/sections.h"
 #include "workloads/schedules/runtime.h"
@@ -41,9 +39,9 @@ std::shared_ptr<const ListedSchedule> read_listed(MapReader& reader, Problems& p
                             problems);
 }
 
-std::int64_t usual_chunks(const ScheduleSpec& schedule) {
+std::int64_t chunks_unless_given(const ScheduleSpec& schedule) {
   if (schedule.kind == ScheduleKind::file) return schedule.listed ? schedule.listed->shape.chunks : 1;
-  return std::min<std::int64_t>(2, chunks_allowed(schedule.kind).most);
+  return usual_chunks(schedule.kind);
 }
 
 }  // namespace
@@ -64,7 +62,7 @@ ScheduleSpec read_schedule(const YamlNode* map, std::int64_t pp, Problems& probl
                   fmt::format("with schedule {}; allowed: with kind file", to_text(schedule.kind)));
     schedule.listed.reset();
   }
-  schedule.virtual_stages = reader.integer("virtual_stages", {1, 4096}, usual_chunks(schedule));
+  schedule.virtual_stages = reader.integer("virtual_stages", {1, 4096}, chunks_unless_given(schedule));
   const bool grouped = reader.given("microbatch_group");
   const std::int64_t group = reader.integer("microbatch_group", {1, std::int64_t{1} << 24}, 1);
   if (grouped) schedule.microbatch_group = group;

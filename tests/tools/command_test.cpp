@@ -78,8 +78,8 @@ TEST(Command, EveryCommandHelpsWithALineAnOptionAndAtLeastTwoExamples) {
 
 TEST(Command, MisspeltWords) {
   expect_mistake({"rn"},
-                 "foretrain: unknown command 'rn', did you mean 'run'?; allowed: run, topology, collective, import");
-  expect_mistake({"simulate"}, "foretrain: unknown command 'simulate'; allowed: run, topology, collective, import");
+                 "foretrain: unknown command 'rn', did you mean 'run'?; allowed: run, topology, collective, schedule, import");
+  expect_mistake({"simulate"}, "foretrain: unknown command 'simulate'; allowed: run, topology, collective, schedule, import");
   expect_mistake({"--verson"},
                  "foretrain: unknown option '--verson', did you mean '--version'?; allowed: --help, --version");
   expect_mistake({"run", "x.yaml", "--jsn", "a"},

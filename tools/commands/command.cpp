@@ -7,6 +7,7 @@ std::span<const Command> commands() {
       {"run", "plays a scenario and says where the time and the memory go", run_scenario},
       {"topology", "describes a cluster's network: counts, bisection, oversubscription", show_topology},
       {"collective", "the simulated nccl-tests table of a cluster", show_collective},
+      {"schedule", "a pipeline schedule by itself: its bubble, its memory, its picture", show_schedule},
       {"import", "turns topology files of other programs into a cluster", import_topology},
   };
   return all;

@@ -14,6 +14,18 @@ std::optional<Holder> along(const PipelineShape& shape, std::int64_t rank, const
 
 }  // namespace
 
+std::string_view to_text(Placement placement) {
+  switch (placement) {
+    case Placement::loop:
+      return "loop";
+    case Placement::vee:
+      return "vee";
+    case Placement::bidirectional:
+      return "bidirectional";
+  }
+  return "";
+}
+
 std::int64_t stage_count(const PipelineShape& shape) {
   return shape.placement == Placement::bidirectional ? shape.ranks : shape.ranks * shape.chunks;
 }

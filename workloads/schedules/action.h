@@ -34,6 +34,8 @@ struct Action {
 ///   microbatches runs through the chunks 0, the second half through the chunks 1.
 enum class Placement : std::uint8_t { loop, vee, bidirectional };
 
+[[nodiscard]] std::string_view to_text(Placement);
+
 struct PipelineShape {
   std::int64_t ranks = 1;
   std::int64_t chunks = 1;  ///< a rank

@@ -1,6 +1,7 @@
 // Which shapes a schedule can run. Each small function looks at one subject; sources of the rules: docs/schedules.md.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -18,9 +19,11 @@ constexpr const char* batch_key = "training.global_batch";
 
 bool is_dual(ScheduleKind kind) { return kind == ScheduleKind::dualpipe || kind == ScheduleKind::dualpipev; }
 
-bool goes_in_groups(ScheduleKind kind) {
-  return kind == ScheduleKind::interleaved_1f1b || kind == ScheduleKind::interleaved_1f1b_ep_overlap ||
-         kind == ScheduleKind::interleaved_zb;
+std::vector<std::string_view> grouped_kinds() {
+  std::vector<std::string_view> names;
+  for (const ScheduleKind kind : all_schedule_kinds)
+    if (runs_in_groups(kind)) names.push_back(to_text(kind));
+  return names;
 }
 
 /// One group of all; or groups of at least p, for with fewer the warm-up waits for itself, and a tail of none or at
@@ -51,7 +54,7 @@ class Check {
     } else {
       chunks();
       ranks();
-      if (goes_in_groups(spec_.kind)) {
+      if (runs_in_groups(spec_.kind)) {
         groups();
       } else if (spec_.microbatch_group) {
         add({group_key, kind_key}, fmt::format("microbatch_group {} with schedule {}; allowed: with interleaved_1f1b, "

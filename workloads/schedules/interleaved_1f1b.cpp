@@ -25,7 +25,11 @@ std::int64_t budget(const PipelineShape& shape, std::int64_t rank) {
 }  // namespace
 
 ScheduleRule interleaved_1f1b_rule() {
-  return {.kind = ScheduleKind::interleaved_1f1b, .chunks = {2, any_chunks}, .actions = list, .budget = budget};
+  return {.kind = ScheduleKind::interleaved_1f1b,
+          .chunks = {2, any_chunks},
+          .grouped = true,
+          .actions = list,
+          .budget = budget};
 }
 
 }  // namespace foretrain

@@ -18,7 +18,11 @@ std::int64_t budget(const PipelineShape& shape, std::int64_t /*rank*/) {
 }  // namespace
 
 ScheduleRule interleaved_zb_rule() {
-  return {.kind = ScheduleKind::interleaved_zb, .chunks = {1, any_chunks}, .actions = list, .budget = budget};
+  return {.kind = ScheduleKind::interleaved_zb,
+          .chunks = {1, any_chunks},
+          .grouped = true,
+          .actions = list,
+          .budget = budget};
 }
 
 }  // namespace foretrain

@@ -9,6 +9,7 @@ struct ScheduleRule {
   ScheduleKind kind{};
   Placement placement = Placement::loop;
   ChunkRange chunks;
+  bool grouped = false;  ///< depends on `PipelineShape::group`
   /// What a rank runs, in order.
   std::vector<Action> (*actions)(const PipelineShape&, std::int64_t rank) = nullptr;
   /// Most live (chunk, microbatch) pairs of a rank.

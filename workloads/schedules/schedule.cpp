@@ -66,6 +66,10 @@ std::int64_t activation_budget(const ScheduleSpec& spec, const PipelineShape& sh
 
 ChunkRange chunks_allowed(ScheduleKind kind) { return rule_of(kind).chunks; }
 
+std::int64_t usual_chunks(ScheduleKind kind) { return std::min<std::int64_t>(2, chunks_allowed(kind).most); }
+
+bool runs_in_groups(ScheduleKind kind) { return rule_of(kind).grouped; }
+
 Placement placement_of(const ScheduleSpec& spec) {
   return spec.listed ? spec.listed->shape.placement : rule_of(spec.kind).placement;
 }

@@ -46,6 +46,10 @@ struct ChunkRange {
   std::int64_t least = 1, most = 1;
 };
 [[nodiscard]] ChunkRange chunks_allowed(ScheduleKind kind);
+/// Two where a kind can have several; one where not.
+[[nodiscard]] std::int64_t usual_chunks(ScheduleKind kind);
+/// Whether microbatches pass the chunks in groups.
+[[nodiscard]] bool runs_in_groups(ScheduleKind kind);
 /// Which stage a chunk is; of a file, what the file says.
 [[nodiscard]] Placement placement_of(const ScheduleSpec& spec);
 
