@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/tools/run_foretrain.h"
 #include "tests/tools/scratch.h"
 #include "tools/commands/command.h"
 
@@ -19,18 +20,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Json = nlohmann::ordered_json;
-
-struct Ran {
-  int status = 0;
-  std::string out, err;
-};
-
-Ran foretrain_with(const std::vector<std::string>& args) {
-  std::ostringstream out;
-  std::ostringstream err;
-  const int status = run_command(args, {.out = out, .err = err});
-  return {status, out.str(), err.str()};
-}
 
 const std::string small = std::string(FORETRAIN_SOURCE_DIR) + "/scenarios/llama3-8b-one-node.yaml";
 
@@ -77,9 +66,11 @@ TEST(Command, EveryCommandHelpsWithALineAnOptionAndAtLeastTwoExamples) {
 }
 
 TEST(Command, MisspeltWords) {
-  expect_mistake({"rn"},
-                 "foretrain: unknown command 'rn', did you mean 'run'?; allowed: run, topology, collective, schedule, import");
-  expect_mistake({"simulate"}, "foretrain: unknown command 'simulate'; allowed: run, topology, collective, schedule, import");
+  expect_mistake(
+      {"rn"},
+      "foretrain: unknown command 'rn', did you mean 'run'?; allowed: run, topology, collective, schedule, import");
+  expect_mistake({"simulate"},
+                 "foretrain: unknown command 'simulate'; allowed: run, topology, collective, schedule, import");
   expect_mistake({"--verson"},
                  "foretrain: unknown option '--verson', did you mean '--version'?; allowed: --help, --version");
   expect_mistake({"run", "x.yaml", "--jsn", "a"},

@@ -14,8 +14,8 @@
 
 #include "scenarios/graphml.h"
 #include "scenarios/scenario.h"
+#include "tests/tools/run_foretrain.h"
 #include "tests/tools/scratch.h"
-#include "tools/foretrain.h"
 #include "topology/analysis.h"
 
 namespace foretrain {
@@ -358,16 +358,6 @@ TEST(ImportMistakes, MuchMarkup) {
 }
 
 // --- the command ---------------------------------------------------------------------------------------------------
-
-struct Ran {
-  int status = 0;
-  std::string out, err;
-};
-Ran foretrain_with(const std::vector<std::string>& args) {
-  std::ostringstream out, err;
-  const int status = run_command(args, {.out = out, .err = err});
-  return {status, out.str(), err.str()};
-}
 
 TEST(ImportCommand, WritesAClusterThatTheOthersTake) {
   const Scratch scratch;

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/tools/run_foretrain.h"
 #include "tests/tools/scratch.h"
-#include "tools/foretrain.h"
 #include "tools/output/schedule_picture.h"
 #include "workloads/schedules/schedule.h"
 
@@ -19,17 +19,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-struct Ran {
-  int status = 0;
-  std::string out, err;
-};
-
 Ran schedule(std::vector<std::string> args) {
   args.insert(args.begin(), "schedule");
-  std::ostringstream out;
-  std::ostringstream err;
-  const int status = run_command(args, {.out = out, .err = err});
-  return {status, out.str(), err.str()};
+  return foretrain_with(args);
 }
 
 std::string mistake(const std::vector<std::string>& args) {
@@ -138,7 +130,7 @@ TEST(ScheduleCommand, mistakes) {
   EXPECT_EQ(mistake({"dualpipe", "--pp", "3", "--microbatches", "7"}),
             "foretrain schedule: schedule dualpipe with pp 3; allowed: even numbers; nearest: 2 or 4\n"
             "foretrain schedule: 7 microbatches with schedule dualpipe on pp 3; allowed: an even number, 6 or more; "
-            "nearest: 8\n");
+            "nearest: 6 or 8\n");
   EXPECT_EQ(mistake({"gpipe", "--pp", "2", "--microbatches", "2", "--times", "1,2"}),
             "foretrain schedule: --times: allowed: three numbers with commas between, as 1,1,1\n");
   EXPECT_EQ(mistake({"gpipe", "--pp", "2", "--microbatches", "2", "--times", "1,-2,1"}),

@@ -57,9 +57,8 @@ class Check {
       if (runs_in_groups(spec_.kind)) {
         groups();
       } else if (spec_.microbatch_group) {
-        add({group_key, kind_key}, fmt::format("microbatch_group {} with schedule {}; allowed: with interleaved_1f1b, "
-                                               "interleaved_1f1b_ep_overlap or interleaved_zb",
-                                               *spec_.microbatch_group, kind()));
+        add({group_key, kind_key}, fmt::format("microbatch_group {} with schedule {}; allowed: with {}",
+                                               *spec_.microbatch_group, kind(), fmt::join(grouped_kinds(), ", ")));
       }
       if (is_dual(spec_.kind)) directions();
     }
@@ -121,7 +120,8 @@ class Check {
   void directions() {
     const bool even = spec_.kind == ScheduleKind::dualpipe;
     if (!microbatches_ || (*microbatches_ >= 2 * ranks_ && (!even || *microbatches_ % 2 == 0))) return;
-    const std::int64_t nearest = *microbatches_ < 2 * ranks_ ? 2 * ranks_ : *microbatches_ + 1;
+    const std::int64_t m = *microbatches_;  // odd, if it is enough
+    const std::string nearest = m < 2 * ranks_ ? fmt::format("{}", 2 * ranks_) : fmt::format("{} or {}", m - 1, m + 1);
     add({batch_key, kind_key, pp_key},
         fmt::format("{} microbatches with schedule {} on pp {}; allowed: {}{} or more; nearest: {}", *microbatches_,
                     kind(), ranks_, even ? "an even number, " : "", 2 * ranks_, nearest));

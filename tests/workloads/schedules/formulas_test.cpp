@@ -128,6 +128,30 @@ RC_GTEST_PROP(BubbleFormula, dualpipe_and_dualpipev, ()) {
   RC_ASSERT(bubble(played(spec, p, m, t)) == steps(half - 1) * a_rank);
 }
 
+/// schedules.md: a message is exposed in every microbatch of 1F1B.
+RC_GTEST_PROP(BubbleFormula, latency_in_1f1b, ()) {
+  const auto p = in(2, 8);
+  const auto m = p * in(1, 5);
+  auto t = random_times();
+  t.latency = static_cast<double>(in(0, 10));
+  const double exposed = t.latency * steps(2 * (p - 1) * m / p + 2 * (p - 2));
+  RC_ASSERT(bubble(played({}, p, m, t)) == steps(p - 1) * (t.forward + t.backward()) + exposed);
+}
+
+/// Once in interleaved 1F1B, and the less the larger the group; c <= F.
+RC_GTEST_PROP(BubbleFormula, latency_in_interleaved_1f1b, ()) {
+  const auto p = in(2, 8);
+  const auto group = in(p, 12);
+  const ScheduleSpec spec{
+      .kind = ScheduleKind::interleaved_1f1b, .virtual_stages = in(2, 4), .microbatch_group = group};
+  auto t = random_times();
+  t.latency = static_cast<double>(in(0, static_cast<std::int64_t>(t.forward)));
+  const auto not_hidden = [&](double pass) { return std::max(0.0, steps(p) * t.latency - steps(group - p) * pass); };
+  const double exposed = 2 * steps(p - 1) * t.latency +
+                         steps(spec.virtual_stages - 1) * (not_hidden(t.forward) + not_hidden(t.backward()));
+  RC_ASSERT(bubble(played(spec, p, group * in(1, 4), t)) == steps(p - 1) * (t.forward + t.backward()) + exposed);
+}
+
 /// With m >= 2p microbatches every rank comes to its budget.
 RC_GTEST_PROP(ActivationBudget, is_used_to_the_full, ()) {
   ScheduleSpec spec{.kind = *rc::gen::elementOf(ruled_kinds())};
