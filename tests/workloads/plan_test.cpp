@@ -200,9 +200,10 @@ TEST(PlanCheck, InterleavedRules) {
   Plan plan{.pp = 4, .schedule = {.kind = ScheduleKind::interleaved_1f1b, .virtual_stages = 2}};
   const Model model = gpt(8, 512, 8);
   EXPECT_THAT(messages(model, plan, {.sequence_length = 2048, .global_batch = 8}, 4), IsEmpty());
-  EXPECT_THAT(messages(model, plan, {.sequence_length = 2048, .global_batch = 7}, 4),
-              ElementsAre("7 microbatches are not a multiple of pp 4, as interleaved_1f1b needs; global_batch allowed: "
-                          "multiples of 4; nearest: 8"));
+  EXPECT_THAT(
+      messages(model, plan, {.sequence_length = 2048, .global_batch = 9}, 4),
+      ElementsAre("9 microbatches do not make 2 equal groups, as interleaved_1f1b on pp 4 needs; allowed: "
+                  "multiples of 4, or another microbatch_group; nearest: 8 microbatches, or microbatch_group 5"));
   plan.schedule.virtual_stages = 1;
   EXPECT_THAT(messages(model, plan, {.sequence_length = 2048, .global_batch = 8}, 4),
               ElementsAre("virtual_stages 1 with schedule interleaved_1f1b; allowed: 2 or more, or schedule 1f1b"));
