@@ -24,6 +24,10 @@ std::string_view to_text(Collective op) {
       return "scatter";
     case Collective::barrier:
       return "barrier";
+    case Collective::all_to_allv:
+      return "all_to_allv";
+    case Collective::all_to_allv_back:
+      return "all_to_allv_back";
   }
   return "?";
 }
@@ -37,6 +41,8 @@ double busbw_factor(Collective op, std::size_t ranks) {
     case Collective::all_gather:
     case Collective::reduce_scatter:
     case Collective::all_to_all:
+    case Collective::all_to_allv:
+    case Collective::all_to_allv_back:
     case Collective::gather:
     case Collective::scatter:
       return (n - 1) / n;

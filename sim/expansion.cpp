@@ -90,6 +90,7 @@ class Expander {
     for (RankId r : communicator.members) gpus.push_back(job_.placement[r.index()]);
     const GroupLayout layout(fabric_, std::move(gpus));
     const GroupShape shape = shape_of(fabric_, layout);
+    const CollectiveContext context{fabric_, *router_, transport_, options_.pieces, exchange_of(communicator)};
 
     std::vector<std::pair<std::pair<Collective, Choice>, ShapeId>> known;  // of this communicator
     for (const DistinctCall& call : calls) {
@@ -101,13 +102,17 @@ class Expander {
         planned.latency = planned.idle_time = d.latency;
         planned.moves = call.size > 0 && moves_bytes(call.op);
         if (planned.moves && planner_) {
-          plan_sends(planned, d, layout);
+          plan_sends(planned, d, layout, context);
         } else if (planned.moves) {
-          planned.shape = shape_for(known, call.op, d, layout);
+          planned.shape = shape_for(known, call.op, d, layout, context);
         }
       }
       out_.calls.push_back(planned);
     }
+  }
+
+  const Exchange& exchange_of(const Communicator& communicator) const {
+    return communicator.exchange ? job_.exchanges[*communicator.exchange] : even_exchange;
   }
 
   const Decision& decide(const DistinctCall& call, const GroupShape& shape) {
@@ -124,10 +129,9 @@ class Expander {
   }
 
   ShapeId shape_for(std::vector<std::pair<std::pair<Collective, Choice>, ShapeId>>& known, Collective op,
-                    const Decision& d, const GroupLayout& layout) {
+                    const Decision& d, const GroupLayout& layout, const CollectiveContext& context) {
     for (const auto& [key, id] : known)
       if (key == std::pair(op, d.choice)) return id;
-    const CollectiveContext context{fabric_, *router_, transport_};
     out_.usage.push_back(algorithm(d.choice.algorithm).usage(op, d.choice.protocol, layout, context));
     rate_cap_.push_back(d.cap.value_or(uncapped));
     const auto id = id_at<ShapeId>(out_.usage.size() - 1);
@@ -135,8 +139,7 @@ class Expander {
     return id;
   }
 
-  void plan_sends(PlannedCall& call, const Decision& d, const GroupLayout& layout) {
-    const CollectiveContext context{fabric_, *router_, transport_, options_.pieces};
+  void plan_sends(PlannedCall& call, const Decision& d, const GroupLayout& layout, const CollectiveContext& context) {
     const CollectiveAlgorithm& how = algorithm(d.choice.algorithm);
     const auto message = static_cast<double>(call.size);
     call.plan = static_cast<std::uint32_t>(out_.plans.size());

@@ -123,6 +123,7 @@ struct IdleCall {
   std::optional<LinkId> link;  ///< that bounds it, where one does
 };
 [[nodiscard]] IdleCall idle_call(const Fabric& fabric, const Transport& transport, const Router& router, Collective op,
-                                 Bytes size, const std::vector<GpuId>& group, const Forced& forced);
+                                 Bytes size, const std::vector<GpuId>& group, const Forced& forced,
+                                 const Exchange& exchange = even_exchange);
 
 }  // namespace foretrain

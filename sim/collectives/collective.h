@@ -18,6 +18,7 @@
 
 #include "sim/collectives/send_graph.h"
 #include "sim/communicator.h"
+#include "sim/exchange.h"
 #include "sim/transport.h"
 #include "topology/routing/router.h"
 
@@ -35,6 +36,7 @@ struct GroupLayout {
   struct Node {
     NodeId id;
     std::vector<GpuId> gpus;
+    std::vector<std::size_t> positions;  ///< of those, in `members`
   };
   std::vector<GpuId> members;  ///< in communicator order
   std::vector<Node> nodes;
@@ -65,11 +67,14 @@ struct GroupShape {
 };
 [[nodiscard]] GroupShape shape_of(const Fabric& fabric, const GroupLayout& layout);
 
+inline const Exchange even_exchange{};
+
 struct CollectiveContext {
   const Fabric& fabric;
   const Router& router;
   const Transport& transport;
-  std::uint32_t pieces = 64;  ///< of `sends`: into how many a pipelined message is cut at most
+  std::uint32_t pieces = 64;                 ///< of `sends`: into how many a pipelined message is cut at most
+  const Exchange& exchange = even_exchange;  ///< of all_to_allv and its way back
 };
 
 class CollectiveAlgorithm {

@@ -10,15 +10,17 @@ namespace foretrain {
 
 GroupLayout::GroupLayout(const Fabric& fabric, std::vector<GpuId> group) : members(std::move(group)) {
   std::unordered_map<std::uint32_t, std::size_t> position;  // looked up only, never iterated
-  for (const GpuId gpu : members) {
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const GpuId gpu = members[m];
     const NodeId id = fabric.node_of(gpu);
+    std::size_t at = nodes.size() - 1;  // as a rule of the one before
     if (nodes.empty() || nodes.back().id != id) {
-      const auto [at, is_new] = position.emplace(id.value, nodes.size());
-      if (is_new) nodes.push_back({id, {}});
-      nodes[at->second].gpus.push_back(gpu);
-    } else {
-      nodes.back().gpus.push_back(gpu);
+      const auto [known, is_new] = position.emplace(id.value, nodes.size());
+      if (is_new) nodes.push_back({id, {}, {}});
+      at = known->second;
     }
+    nodes[at].gpus.push_back(gpu);
+    nodes[at].positions.push_back(m);
   }
 }
 

@@ -134,7 +134,7 @@ Choice choose(Collective asked, Bytes size, const GroupShape& shape, const Trans
               const Forced& asked_for) {
   const Collective op = played_as(asked);
   if (is_point_to_point(op)) {
-    const bool two_hop = op == Collective::all_to_all && asked_for.algorithm == Algorithm::two_hop;
+    const bool two_hop = is_all_to_all(op) && asked_for.algorithm == Algorithm::two_hop;
     return {two_hop ? Algorithm::two_hop : Algorithm::pairwise, Protocol::simple};
   }
   if (shape.ranks <= 1) return {Algorithm::ring, Protocol::simple};

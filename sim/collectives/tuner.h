@@ -21,9 +21,9 @@ struct Choice {
 };
 
 /// NCCL_ALGO and NCCL_PROTO: what is set is the only thing allowed. As in NCCL, all-to-all, gather, scatter and
-/// send/recv are point-to-point copies that these settings do not reach; of `pairwise` and `two_hop` an all-to-all uses
-/// the one that is set, and other calls take no notice. Algorithms that NCCL does not have run only when set, but for
-/// `torus_ring`, the default of a group that fills a box of a torus.
+/// send/recv are point-to-point copies that these settings do not reach; of `pairwise` and `two_hop` an all-to-all (v
+/// or not) uses the one that is set, and other calls take no notice. Algorithms that NCCL does not have run only when
+/// set, but for `torus_ring`, the default of a group that fills a box of a torus.
 struct Forced {
   std::optional<Algorithm> algorithm;
   std::optional<Protocol> protocol;

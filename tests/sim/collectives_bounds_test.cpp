@@ -97,6 +97,8 @@ double across(Collective op, double a, double n, bool root_in_a) {
     case Collective::reduce_scatter:
       return (n - a) / n;
     case Collective::all_to_all:
+    case Collective::all_to_allv:  // of equal parts here
+    case Collective::all_to_allv_back:
       return a * (n - a) / n;
     case Collective::broadcast:
       return root_in_a ? 1 : 0;

@@ -110,7 +110,14 @@ std::vector<std::string> collective(std::vector<std::string> more) {
 TEST(CollectiveCommand, Mistakes) {
   expect_mistake(collective({"--op", "allreduce2"}),
                  "foretrain collective: --op: unknown 'allreduce2', did you mean 'all_reduce'?; allowed: all_reduce, "
-                 "all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv, gather, scatter, barrier");
+                 "all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv, gather, scatter, barrier, "
+                 "all_to_allv, all_to_allv_back");
+  expect_mistake(collective({"--imbalance", "2"}),
+                 "foretrain collective: --imbalance: only of all_to_allv and all_to_allv_back, not of all_reduce");
+  expect_mistake(collective({"--op", "all_to_allv", "--imbalance", "0.5"}),
+                 "foretrain collective: --imbalance 0.5: allowed: 1 to the number of ranks, 8");
+  expect_mistake(collective({"--op", "all_to_allv", "--copies-per-node", "0"}),
+                 "foretrain collective: --copies-per-node 0: allowed: 1 to 1024");
   expect_mistake(collective({"--proto", "LL12"}),
                  "foretrain collective: --proto: unknown 'LL12', did you mean 'll128'?; allowed: ll, ll128, simple");
   expect_mistake(collective({"-b", "1M", "-e", "8"}), "foretrain collective: -b 1048576 is above -e 8");
@@ -179,6 +186,16 @@ TEST(CollectiveCommand, ExamplesOfTheHelpWork) {
     ++ran_examples;
   }
   EXPECT_EQ(ran_examples, 2U);
+}
+
+/// The first rank's NVLink takes twice the mean.
+TEST(CollectiveCommand, ImbalanceIsTheHottestRanksTime) {
+  const auto transfer_us = [](const std::string& imbalance) {
+    const Json table = collective_json({"--cluster", "dgx-h100-ndr", "--gpus", "8", "--op", "all_to_allv",
+                                        "--imbalance", imbalance, "-b", "1", "-e", "1G", "-f", "1073741824"});
+    return table["rows"][1]["time_us"].get<double>() - table["rows"][0]["time_us"].get<double>();
+  };
+  EXPECT_NEAR(transfer_us("2") / transfer_us("1"), 2, 1e-4);
 }
 
 // 128 MiB among one GPU of each of 4 nodes: over the NIC of that rail alone, 50 GB/s at the goodput of InfiniBand.

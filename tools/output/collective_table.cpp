@@ -20,6 +20,8 @@ std::int64_t element_count(const CollectiveRow& row, std::int64_t ranks) {
     case Collective::all_gather:
     case Collective::reduce_scatter:
     case Collective::all_to_all:
+    case Collective::all_to_allv:
+    case Collective::all_to_allv_back:
     case Collective::gather:
     case Collective::scatter:
       return whole / ranks;
