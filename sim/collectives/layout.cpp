@@ -49,11 +49,21 @@ Bandwidth line_rate(const Fabric& fabric, VertexId nic) {
   return best;
 }
 
+bool has_cable(const Fabric& fabric, VertexId nic) { return line_rate(fabric, nic) > Bandwidth{}; }
+
+/// NICs that the members of a node drive: their nearest; all of the node for one that has none with a cable.
 std::vector<VertexId> nics_of(const Fabric& fabric, const GroupLayout::Node& node) {
   std::vector<VertexId> nics;
+  const auto add = [&](GpuId gpu) {
+    const std::size_t before = nics.size();
+    for (const VertexId nic : fabric.nics_of(gpu)) {
+      if (has_cable(fabric, nic)) nics.push_back(nic);
+    }
+    return nics.size() > before;
+  };
   for (const GpuId gpu : node.gpus) {
-    const auto near = fabric.nics_of(gpu);
-    nics.insert(nics.end(), near.begin(), near.end());
+    if (add(gpu)) continue;
+    for (const GpuId mate : fabric.gpus_of(node.id)) add(mate);
   }
   std::sort(nics.begin(), nics.end());
   nics.erase(std::unique(nics.begin(), nics.end()), nics.end());

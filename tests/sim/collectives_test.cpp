@@ -13,6 +13,7 @@
 #include "sim/network.h"
 #include "sim/simulate.h"
 #include "tests/sim/hand_made_fabric.h"
+#include "topology/faults.h"
 
 namespace foretrain {
 namespace {
@@ -164,6 +165,27 @@ TEST(Ring, AllReduceIsReduceScatterThenAllGatherOnEveryLink) {
     const double alone = 1 / link_rate(s.fabric, s.usage(Algorithm::ring, Collective::all_reduce, group));
     EXPECT_NEAR(alone / together, 1.0, 1e-12);
   }
+}
+
+/// Rail 3's channel leaves and enters node 0 by the seven other NICs: 8/7 of their bytes, so 7/8 of the rate.
+TEST(Ring, GoesByTheNeighboursNicsWhereOneIsDown) {
+  const Fabric whole = hand_made({});
+  const FaultReading dead = resolve(whole, std::vector<FabricFault>{{FabricFault::Kind::nic, "node0/nic3", 0}});
+  ASSERT_TRUE(dead.mistakes.empty());
+  const Fabric degraded = with_faults(whole, dead.remaining);
+  const Transport transport;
+  const auto slowest_nic = [&](const Fabric& fabric) {
+    const auto router = make_router(Routing::spread, fabric, 1);
+    const GroupLayout layout(fabric, first_gpus(16));
+    EXPECT_EQ(shape_of(fabric, layout).nic, gigabits_per_second(400));
+    double most = 0;
+    for (const Usage& use : algorithm(Algorithm::ring)
+                                .usage(Collective::all_gather, Protocol::simple, layout, {fabric, *router, transport}))
+      if (fabric.tiers()[fabric.link(use.link).tier.index()].name == "nic") most = std::max(most, use.wire);
+    return most;
+  };
+  EXPECT_NEAR(slowest_nic(degraded) / slowest_nic(whole), 8.0 / 7, 1e-9);
+  EXPECT_EQ(shape_of(degraded, GroupLayout(degraded, first_gpus(16))).nics_per_node, 7U);
 }
 
 TEST(Ring, BroadcastAndReduceAreOneChainOfNMinus1Edges) {

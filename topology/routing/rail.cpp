@@ -1,6 +1,6 @@
 // The rail rule: when the destination hangs on other switches than the source, and the source's node has a GPU in the
 // destination's position, the bytes go to that GPU over NVLink and leave by its NIC, so that they stay on one rail.
-// Otherwise, and from there on, as `spread`.
+// Otherwise, and from there on, as `spread`. A GPU that has no NIC of its own left is nobody's way out.
 //
 // Source: NVIDIA, "Doubling all2all performance with NVIDIA Collective Communication Library 2.12" (PXN), 2022.
 
@@ -33,7 +33,7 @@ class Rail final : public Router {
     }
     const std::uint32_t position = fabric.vertex(fabric.vertex_of(to)).in_node;
     const std::span<const GpuId> mates = fabric.gpus_of(fabric.node_of(from));
-    if (position >= mates.size() || mates[position] == from) {
+    if (position >= mates.size() || mates[position] == from || graph_.borrows(mates[position])) {
       return std::nullopt;
     }
     return mates[position];
