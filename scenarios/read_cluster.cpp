@@ -210,6 +210,9 @@ ClusterSection read_cluster(const YamlNode& map, const std::string& path, bool w
     fit_to_nvlink(cluster.transport.node, line_of(spec));
   } else {
     cluster.transport.network.measured = MeasuredSizes::none;  // no log of a torus of GPUs is known
+    const auto* graph = std::get_if<GraphSpec>(&cluster.fabric);
+    const auto line = graph != nullptr && !reader.any_bad("fabric") ? in_node_rate(*graph) : std::nullopt;
+    if (line) fit_to_nvlink(cluster.transport.node, *line);
   }
   cluster.jitter = reader.number("jitter", {0, 0.1}, cluster.jitter);
   cluster.max_gpus = most_gpus(reader, cluster.fabric);

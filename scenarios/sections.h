@@ -53,6 +53,9 @@ struct ClusterSection {
 [[nodiscard]] std::string write_fabric(const FabricSpec& fabric);
 /// GPUs of one server; 1 where GPUs hang on the network themselves, or servers differ.
 [[nodiscard]] std::int64_t gpus_per_node(const FabricSpec& fabric);
+/// What a GPU of a graph reaches the others of its node over, one direction: all its NVLinks together, else its widest
+/// PCIe cable; the slowest such GPU counts. None where no cable leads to another GPU's switch.
+[[nodiscard]] std::optional<Bandwidth> in_node_rate(const GraphSpec& graph);
 /// Most GPUs that the shape of a fabric can carry; none where it grows without end (rail-optimised groups).
 [[nodiscard]] std::optional<std::int64_t> shape_capacity(const FabricSpec& fabric);
 

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "scenarios/sections.h"
+#include "scenarios/yaml_node.h"
 
 namespace foretrain {
 
@@ -168,7 +169,9 @@ struct WriteKeys {
                          word(s.vertices[it.a].name), word(s.vertices[it.b].name), to_text(it.bandwidth),
                          to_text(it.latency), word(it.tier), it.count);
     }
-    return out;
+    // A graph of a file that would not load as YAML stays there. Half of the limit is for what else a scenario says.
+    if (s.file.empty() || out.size() <= yaml_bytes_max / 2) return out;
+    return Lines(indent).add("kind", "graph").add("file", word(s.file)).text();
   }
 };
 

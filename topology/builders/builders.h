@@ -229,6 +229,7 @@ struct GraphSpec {
   std::vector<Vertex> vertices;
   std::vector<Cable> cables;
   std::uint32_t gpus = 0;  ///< the first so many, node by node; 0 = all
+  std::string file;        ///< that it was read from, for texts; empty: none
 };
 /// The servers of the first `gpus` GPUs, whole but for GPUs past the last, and everything that is in no server.
 /// GPUs are numbered node by node, in the order of `vertices` inside a node. Throws std::invalid_argument on a GPU
