@@ -43,9 +43,9 @@ LayerTable whole_table(const Model& model, const Plan& plan, const Training& tra
   LayerTable t;
   t.norm_inputs = 2 * e * sequence;
   t.norm_outputs = 2 * g * sequence;
-  t.qkv = e * (s.query + 2 * s.kv) * s.tokens;
+  t.qkv = e * s.qkv() * s.tokens;
   // Attention's backward wants its output in half precision; an fp8 projection keeps its cast copy beside it.
-  t.attention_output = (training.precision == Precision::fp8 ? e + g : e) * s.query * s.tokens;
+  t.attention_output = (training.precision == Precision::fp8 ? e + g : e) * s.attention * s.tokens;
   t.attention_core = attention_core_bytes(model, s, training);
   t.dropout_masks = model.dropout ? 2 * sequence : 0;
   t.activation_input = e * s.ffn_in * s.tokens;
@@ -67,7 +67,7 @@ std::int64_t throw_away_gradients(const Model& model, const Plan& plan, const Tr
   if (training.gradients != Precision::fp32 || training.precision == Precision::fp32) return 0;
   if (training.attention == AttentionKernel::unfused) return 0;  // stacks older than Transformer Engine
   const Shard s = shard_widths(model, plan);
-  return 2 * model.hidden * (s.query + 2 * s.kv + s.query + s.ffn_in + s.ffn);
+  return 2 * model.hidden * (s.qkv() + s.attention + s.ffn_in + s.ffn);
 }
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

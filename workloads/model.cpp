@@ -52,14 +52,6 @@ std::int64_t parameters_with(const Model& m, std::int64_t routed) {
 /// The kind of the layer inside an MTP module: that of the model's last layer.
 LayerKind mtp_kind(const Model& m) { return m.kind_of(m.layers - 1); }
 
-/// Keys that a query meets on average: all (`full`), half (`causal`), or what the window covers of either.
-double keys_met(const Model& m, LayerKind kind, double s, AttentionFlops convention) {
-  const double w = kind.windowed ? std::min(static_cast<double>(m.window->tokens), s) : s;
-  // Causal: query i meets min(i, w) keys; the mean over i of that is w - w^2 / 2s. Full counts twice as many.
-  const double causal = w - w * w / (2 * s);
-  return convention == AttentionFlops::causal ? causal : 2 * causal;
-}
-
 struct LayerFlops {
   double linear = 0, attention = 0;
 };
@@ -179,6 +171,13 @@ std::int64_t Model::active_parameters() const { return parameters_with(*this, ex
 std::int64_t Model::mtp_parameters() const {
   if (mtp_layers == 0) return 0;
   return mtp_layers * (layer_parameters(mtp_kind(*this)) + 3 * norm_parameters(hidden) + 2 * hidden * hidden);
+}
+
+double keys_met(const Model& model, LayerKind kind, double s, AttentionFlops convention) {
+  const double w = kind.windowed ? std::min(static_cast<double>(model.window->tokens), s) : s;
+  // Causal: query i meets min(i, w) keys; the mean over i of that is w - w^2 / 2s. Full counts twice as many.
+  const double causal = w - w * w / (2 * s);
+  return convention == AttentionFlops::causal ? causal : 2 * causal;
 }
 
 ForwardFlops forward_flops(const Model& model, std::int64_t sequence_length, AttentionFlops convention) {

@@ -141,6 +141,11 @@ struct Model {
 
 enum class AttentionFlops : std::uint8_t { full, causal };
 
+/// Keys that a query of a layer meets on average in `sequence_length`: what the causal mask and the window leave of
+/// them
+/// (`causal`), or twice that (`full`).
+[[nodiscard]] double keys_met(const Model& model, LayerKind kind, double sequence_length, AttentionFlops convention);
+
 /// Forward FLOPs of one sequence: 2 a multiply-add, matrix products only (Narayanan 2021, section 5.1). `full` counts
 /// the whole attention square, `causal` half of it; a sliding window counts what it covers of either.
 struct ForwardFlops {

@@ -155,7 +155,7 @@ struct Plan {
   ContextExchange context = ContextExchange::ring;
   ExpertExchange experts = ExpertExchange::all_to_all;
   double expert_imbalance = 1;  ///< tokens of the busiest expert rank over the mean
-  double expert_capacity = 0;   ///< tokens an expert takes at most, over the mean, the rest dropped; 0: dropless
+  double expert_capacity = 0;   ///< tokens an expert takes, over the mean: padded or the rest dropped; 0: dropless
   ScheduleSpec schedule = {};
   std::vector<std::int64_t> stage_layers = {};  ///< transformer layers by global stage; empty: `layers_by_stage`'s rule
   std::array<Axis, 5> order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};  ///< fastest-varying first
