@@ -28,6 +28,8 @@ std::string_view to_text(Collective op) {
       return "all_to_allv";
     case Collective::all_to_allv_back:
       return "all_to_allv_back";
+    case Collective::shift:
+      return "shift";
   }
   return "?";
 }
@@ -49,6 +51,7 @@ double busbw_factor(Collective op, std::size_t ranks) {
     case Collective::broadcast:
     case Collective::reduce:
     case Collective::send_recv:
+    case Collective::shift:
       return 1;
     case Collective::barrier:
       return 0;

@@ -89,7 +89,7 @@ TEST(Collectives, BusBandwidthFactorsOfNcclTests) {
   EXPECT_DOUBLE_EQ(busbw_factor(Collective::all_gather, 8), 7.0 / 8);
   EXPECT_DOUBLE_EQ(busbw_factor(Collective::reduce_scatter, 6), 5.0 / 6);
   EXPECT_DOUBLE_EQ(busbw_factor(Collective::all_to_all, 3), 2.0 / 3);
-  for (const Collective op : {Collective::broadcast, Collective::reduce, Collective::send_recv}) {
+  for (const Collective op : {Collective::broadcast, Collective::reduce, Collective::send_recv, Collective::shift}) {
     EXPECT_EQ(busbw_factor(op, 8), 1.0);
   }
 }
@@ -386,6 +386,16 @@ TEST(ClosedForm, SendRecvTakesOneNvlinkOrOneNic) {
               whole((16 - 6 * 1.2) * us), size, 0.8 * 450e9);
   expect_time(s.call(Collective::send_recv, mebibytes(64), {GpuId{1}, GpuId{9}}, Algorithm::pairwise, Protocol::simple),
               whole((16 - 7 * 1.2 + 35) * us), size, 0.87 * 50e9);
+}
+
+/// Each GPU sends to the next and receives from the one before: inside a node over NVLink, at its two ends over a NIC.
+TEST(ClosedForm, ShiftTakesOneStepOfARing) {
+  const Setting s({.nodes = 2, .gpus = 8});
+  const double size = 64 << 20;
+  expect_time(s.call(Collective::shift, mebibytes(64), first_gpus(8), Algorithm::pairwise, Protocol::simple),
+              whole(16 * us), size, 0.8 * 450e9);
+  expect_time(s.call(Collective::shift, mebibytes(64), first_gpus(16), Algorithm::pairwise, Protocol::simple),
+              whole((16 + 35) * us), size, 0.87 * 50e9);
 }
 
 TEST(ClosedForm, TwoNodeTreesReach1875TimesTheNics) {

@@ -29,6 +29,7 @@ std::int64_t element_count(const CollectiveRow& row, std::int64_t ranks) {
     case Collective::broadcast:
     case Collective::reduce:
     case Collective::send_recv:
+    case Collective::shift:
       return whole;
     case Collective::barrier:
       return 0;
