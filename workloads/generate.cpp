@@ -64,7 +64,12 @@ class Binder {
     bind_groups_of(Slot::dp, Traffic::dp, shard_groups(plan_));
     if (plan_.shard_ranks() < plan_.replicas())
       bind_groups_of(Slot::dp_replica, Traffic::dp, shard_replica_groups(plan_));
-    if (has_experts_) bind_groups_of(Slot::edp, Traffic::dp, expert_replica_groups(plan_));
+    if (plan_.cp > 1) bind_groups_of(Slot::cp, Traffic::cp, groups(plan_, Axis::cp));
+    if (has_experts_) {
+      bind_groups_of(Slot::ep, Traffic::ep, expert_groups(plan_, Axis::ep));
+      bind_groups_of(Slot::etp, Traffic::ep, expert_groups(plan_, Axis::tp));
+      bind_groups_of(Slot::edp, Traffic::dp, expert_replica_groups(plan_));
+    }
     for (const auto& pipeline : groups(plan_, Axis::pp)) bind_pipeline(pipeline);
     bind_model_groups();
     fill_slots();
@@ -109,13 +114,16 @@ class Binder {
     for (const auto& replica : replicas) bind_all(replica, Slot::model, Traffic::other);
   }
 
-  /// A rank's slots are a prefix of the enumeration; one that it never calls gets a group of itself.
+  /// A rank's slots are a prefix of the enumeration; those that it never calls get a group of itself.
   void fill_slots() {
-    for (std::size_t r = 0; r < job_.ranks.size(); ++r)
+    for (std::size_t r = 0; r < job_.ranks.size(); ++r) {
+      std::optional<CommunicatorId> alone;
       for (std::size_t s = 0; s < slot_count; ++s) {
         const auto& id = bound_[r * slot_count + s];
-        job_.ranks[r].slots.push_back(id ? *id : make({id_at<RankId>(r)}, Traffic::other));
+        if (!id && !alone) alone = make({id_at<RankId>(r)}, Traffic::other);
+        job_.ranks[r].slots.push_back(id ? *id : *alone);
       }
+    }
   }
 
   const Plan& plan_;

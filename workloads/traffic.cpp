@@ -1,5 +1,7 @@
 #include "workloads/traffic.h"
 
+#include "workloads/shard.h"
+
 namespace foretrain {
 
 std::int64_t activation_bytes(Precision precision) { return precision == Precision::fp32 ? 4 : 2; }
@@ -9,6 +11,14 @@ std::int64_t gradient_bytes(const Training& training) { return training.gradient
 Bytes activation_message(const Model& model, const Plan& plan, const Training& training) {
   return bytes(activation_bytes(training.precision) * training.microbatch * training.sequence_length / plan.cp *
                model.hidden);
+}
+
+Bytes expert_message(const Model& model, const Plan& plan, const Training& training) {
+  const std::int64_t tokens = shard_of(model, plan, training).sequence_tokens;
+  const Bytes once = bytes(activation_bytes(training.precision) * tokens * model.hidden);
+  if (plan.experts == ExpertExchange::all_gather) return once;
+  const Bytes copies = once * model.experts->topk;
+  return plan.expert_capacity > 0 ? bytes_rounded(static_cast<double>(copies.count()) * plan.expert_capacity) : copies;
 }
 
 Bytes pipeline_message(const Model& model, const Plan& plan, const Training& training) {
