@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "scenarios/result.h"
 
@@ -126,23 +127,44 @@ void sum_up_ranks(Result& r, const Measured& m, const Workload& w) {
   }
 }
 
-void sum_up_memory(Result& r, const Measured& m, const Workload& w) {
-  std::size_t worst = 0;
+Bytes overhead_of(const Scenario& s, const MemoryPeak& peak) {
+  return overhead_bytes(peak.peak, s.model, s.plan, s.training);
+}
+
+/// The rank of each stage that holds most, the first of equals.
+std::vector<std::size_t> fullest_ranks(const Measured& m, const Workload& w, std::size_t stages) {
+  std::vector<std::optional<std::size_t>> fullest(stages);
   for (std::size_t rank = 0; rank < m.memory.size(); ++rank) {
-    const Bytes peak = m.memory[rank].peak + overhead_bytes(m.memory[rank].peak);
-    auto& stage = r.stages[w.stage_of[rank]].peak_memory_bytes;
-    stage = std::max(stage, peak.count());
-    if (m.memory[rank].peak > m.memory[worst].peak) worst = rank;
+    auto& best = fullest[w.stage_of[rank]];
+    if (!best || m.memory[rank].peak > m.memory[*best].peak) best = rank;
   }
-  const MemoryPeak& peak = m.memory[worst];
-  for (std::size_t p = 0; p < peak.parts.size(); ++p) r.memory.parts_bytes[p] = peak.parts[p].count();
-  const Bytes overhead = overhead_bytes(peak.peak);
-  r.memory.parts_bytes[static_cast<std::size_t>(MemoryPart::overhead)] += overhead.count();
-  r.memory.peak_bytes = (peak.peak + overhead).count();
+  std::vector<std::size_t> ranks;
+  for (const auto& rank : fullest) ranks.push_back(rank.value());
+  return ranks;
+}
+
+void sum_up_memory(Result& r, const Measured& m, const Workload& w) {
+  const std::vector<std::size_t> fullest = fullest_ranks(m, w, r.stages.size());
+  for (std::size_t s = 0; s < fullest.size(); ++s) {
+    const MemoryPeak& peak = m.memory[fullest[s]];
+    StageResult& stage = r.stages[s];
+    const Bytes overhead = overhead_of(r.scenario, peak);
+    for (std::size_t p = 0; p < peak.parts.size(); ++p) stage.parts_bytes.at(p) = peak.parts[p].count();
+    stage.parts_bytes[static_cast<std::size_t>(MemoryPart::overhead)] += overhead.count();
+    stage.peak_memory_bytes = (peak.peak + overhead).count();
+    stage.peak_at_s = peak.at.seconds();
+  }
+  const auto worst = std::max_element(r.stages.begin(), r.stages.end(), [](const StageResult& a, const StageResult& b) {
+    return a.peak_memory_bytes < b.peak_memory_bytes;
+  });
+  r.memory.parts_bytes = worst->parts_bytes;
+  r.memory.peak_bytes = worst->peak_memory_bytes;
   r.memory.capacity_bytes = r.scenario.cluster.gpu.memory_usable.count();
-  r.memory.fits = r.memory.peak_bytes <= r.memory.capacity_bytes;
-  r.memory.peak_stage = w.stage_of[worst];
-  r.memory.peak_at_s = peak.at.seconds();
+  r.memory.pressure = memory_pressure(bytes(r.memory.peak_bytes), bytes(r.memory.capacity_bytes));
+  r.memory.verdict = verdict_of(r.memory.pressure, r.scenario.model, r.scenario.plan);
+  r.memory.fits = r.memory.verdict != Verdict::does_not_fit;
+  r.memory.peak_stage = worst->stage;
+  r.memory.peak_at_s = worst->peak_at_s;
 }
 
 void sum_up_communication(Result& r, const Measured& m, const Workload& w) {
@@ -216,7 +238,7 @@ std::vector<RankId> stage_representatives(const Workload& w, std::int64_t stages
 }
 
 std::shared_ptr<const Result::Timeline> timeline_of(Measured&& m, Workload&& w, std::vector<RankId> ranks,
-                                                    const Fabric& fabric) {
+                                                    const Fabric& fabric, const Scenario& scenario) {
   auto t = std::make_shared<Result::Timeline>();
   t->workload = std::move(w);
   t->ranks = std::move(ranks);
@@ -226,7 +248,7 @@ std::shared_ptr<const Result::Timeline> timeline_of(Measured&& m, Workload&& w, 
   t->step = m.step;
   const auto worst =
       std::max_element(m.memory.begin(), m.memory.end(), [](const auto& a, const auto& b) { return a.peak < b.peak; });
-  t->overhead_bytes = overhead_bytes(worst->peak).count();
+  t->overhead_bytes = overhead_of(scenario, *worst).count();
   return t;
 }
 
@@ -278,7 +300,7 @@ Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
               .rank_classes = w.job.ranks.size(),
               .events = m.engine.events,
               .operations = m.engine.operations};
-  if (options.trace) r.timeline = timeline_of(std::move(m), std::move(w), how.traced, fabric);
+  if (options.trace) r.timeline = timeline_of(std::move(m), std::move(w), how.traced, fabric, scenario);
   r.engine.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

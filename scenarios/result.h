@@ -21,21 +21,28 @@ struct Breakdown {
   [[nodiscard]] double total() const;
 };
 
+/// Bytes by MemoryPart.
+using PartBytes = std::array<std::int64_t, std::size(all_memory_parts)>;
+
 struct StageResult {
   std::int64_t stage = 0;   ///< pipeline rank
   std::int64_t layers = 0;  ///< transformer layers on it
   double compute_s = 0;     ///< compute and recompute, mean over its ranks
   double bubble_s = 0;
   std::int64_t peak_memory_bytes = 0;
+  double peak_at_s = 0;     ///< when its fullest rank holds most
+  PartBytes parts_bytes{};  ///< of that rank then
 };
 
 struct MemoryResult {
-  bool fits = true;
+  bool fits = true;  ///< the verdict is another than "does not fit"
+  Verdict verdict = Verdict::fits;
+  double pressure = 0;  ///< peak over capacity
   std::int64_t peak_bytes = 0;
   std::int64_t capacity_bytes = 0;
   std::int64_t peak_stage = 0;
   double peak_at_s = 0;
-  std::array<std::int64_t, std::size(all_memory_parts)> parts_bytes{};
+  PartBytes parts_bytes{};
 };
 
 struct CommunicationResult {

@@ -116,6 +116,8 @@ struct Training {
   Stack stack = Stack::megatron;
   LossKernel loss = LossKernel::unfused;
   AttentionFlops attention_flops = AttentionFlops::full;  ///< how MFU counts causal attention
+  Precision moments = Precision::fp32;  ///< of the optimizer; bf16 with Megatron-Core's precision-aware one
+  bool compiled = false;                ///< layers through torch.compile, which fuses what the fsdp stack leaves apart
 };
 
 struct ScheduleSpec {

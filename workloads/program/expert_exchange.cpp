@@ -4,8 +4,7 @@
 
 namespace foretrain {
 
-ExpertExchangeWriter::ExpertExchangeWriter(const Stage& stage, Track& track)
-    : stage_(stage), track_(track) {
+ExpertExchangeWriter::ExpertExchangeWriter(const Stage& stage, Track& track) : stage_(stage), track_(track) {
   if (stage.in.model.experts) message_ = expert_message(stage.in.model, stage.in.plan, stage.in.training);
 }
 

@@ -12,21 +12,24 @@
 namespace foretrain {
 namespace {
 
-/// Layers of a chunk whose inputs are kept as one, and whether the rest of them is made again in backward.
-struct KeptGroup {
-  std::int64_t first = 0, count = 0;  ///< within the chunk
-  bool again = false;
+/// One layer of a chunk's backward, and how many layers, it the last of them, are played again before it.
+struct BackwardStep {
+  std::int64_t layer = 0;  ///< within the chunk
+  std::int64_t again = 0;
 };
 
-std::vector<KeptGroup> kept_groups(const Training& training, std::int64_t layers) {
-  const bool full = training.recompute == Recompute::full;
-  const bool uniform = full && training.recompute_method == RecomputeMethod::uniform;
-  std::vector<KeptGroup> groups;
-  for (std::int64_t l = 0; l < layers; l += groups.back().count)
-    groups.push_back({.first = l,
-                      .count = uniform ? std::min(training.recompute_layers, layers - l) : 1,
-                      .again = uniform || (full && l < training.recompute_layers)});
-  return groups;
+/// From the last layer to the first. With full recompute the inputs of groups of layers are kept (`uniform`), or those
+/// of each of the first layers (`block`).
+std::vector<BackwardStep> backward_steps(const Training& training, std::int64_t layers) {
+  const bool uniform = training.recompute_method == RecomputeMethod::uniform;
+  const std::int64_t group = uniform ? training.recompute_layers : 1;
+  std::vector<BackwardStep> steps;
+  for (std::int64_t l = layers; l-- > 0;) {
+    const std::int64_t within = l % group;
+    const bool last = within == group - 1 || l == layers - 1;
+    steps.push_back({.layer = l, .again = last && recomputes_layer(training, l) ? within + 1 : 0});
+  }
+  return steps;
 }
 
 bool makes_input(const Action& a) { return a.pass != Pass::backward_weight; }
@@ -46,9 +49,16 @@ class StageWriter {
     take_states();
     data_.begin_step();
     post_receives();
-    for (const Action& a : list()) {
-      data_.begin(a);
-      a.pass == Pass::forward ? forward(a) : backward(a);
+    for (auto a = list().begin(); a != list().end(); ++a) {
+      data_.begin(*a);
+      if (a->with_next && a + 1 != list().end() && makes_block(*a, *(a + 1))) {
+        data_.begin(*(a + 1));
+        const bool forward_first = a->pass == Pass::forward;
+        block(forward_first ? *a : *(a + 1), forward_first ? *(a + 1) : *a);
+        ++a;
+      } else {
+        a->pass == Pass::forward ? forward(*a) : backward(*a);
+      }
     }
     if (stage_.in.optimizer) end_of_step();
     return std::move(track_).finish();
@@ -60,36 +70,54 @@ class StageWriter {
   // ---- forward ----
 
   void forward(const Action& a) {
+    begin_forward(a);
+    for (std::int64_t l = 0; l < stage_.layers_of(a.chunk); ++l) forward_layer(a, l);
+    end_forward(a);
+  }
+
+  void begin_forward(const Action& a) {
     receive(a);
     track_.memory("activations", MemoryPart::activations, kept_by(a.chunk), Stage::place(a));
-    if (stage_.is_first(a.chunk)) {
-      data_.before_forward(a, Stage::unit_of_embedding);
-      embed(a);
-      data_.after_forward(a, Stage::unit_of_embedding);
-    }
-    for (std::int64_t l = 0; l < stage_.layers_of(a.chunk); ++l) {
-      const std::size_t unit = stage_.unit_of_layer(a.chunk, l);
-      data_.before_forward(a, unit);
-      layers_.forward(Work::compute, "F", Stage::place(a, stage_.first_layer(a.chunk) + l));
-      data_.after_forward(a, unit);
-    }
+    if (!stage_.is_first(a.chunk)) return;
+    data_.before_forward(a, Stage::unit_of_embedding);
+    track_.compute(Work::compute, "F", stage_.in.cost.end.embedding.forward, Stage::place(a));
+    reduce_over_tp(a);
+    data_.after_forward(a, Stage::unit_of_embedding);
+  }
+
+  void forward_layer(const Action& a, std::int64_t l) {
+    const std::size_t unit = stage_.unit_of_layer(a.chunk, l);
+    data_.before_forward(a, unit);
+    layers_.forward(Work::compute, "F", layer_place(a, l));
+    data_.after_forward(a, unit);
+  }
+
+  void end_forward(const Action& a) {
     if (stage_.is_last(a.chunk)) {
       const std::size_t unit = stage_.unit_of_output(a.chunk);
       data_.before_forward(a, unit);
       output_forward(a);
-      for (std::int64_t k = 0; k < stage_.in.model.mtp_layers; ++k) further_forward(a, k);
       data_.after_forward(a, unit);
     }
     send("send F", a);
   }
 
-  void embed(const Action& a) {
-    track_.compute(Work::compute, "F", stage_.in.cost.end.embedding.forward, Stage::place(a));
-    reduce_over_tp(a);
+  void output_forward(const Action& a) {
+    const StageInput& in = stage_.in;
+    const Bytes logits = loss_transient(in.model, in.plan, in.training);
+    track_.memory("output", MemoryPart::activations, output_kept(), Stage::place(a));
+    track_.memory("loss", MemoryPart::buffers, logits, Stage::place(a));
+    compute_loss(a);
+    for (std::int64_t k = 0; k < in.model.mtp_layers; ++k) {  // inputs joined, a layer, logits and loss of its own
+      track_.compute(Work::compute, "F", in.cost.end.mtp.forward, Stage::place(a));
+      layers_.forward(Work::compute, "F", Stage::place(a, in.model.layers + k));
+      compute_loss(a);
+    }
+    track_.memory("loss", MemoryPart::buffers, -logits, Stage::place(a));
   }
 
   /// Logits are split by vocabulary; the loss needs three reductions of one number a token (maximum, own logit, sum).
-  void output_forward(const Action& a) {
+  void compute_loss(const Action& a) {
     if (stage_.sequence_parallel()) layers_.exchange(Collective::all_gather, Stage::place(a));
     track_.compute(Work::compute, "F", stage_.in.cost.end.output.forward, Stage::place(a));
     if (!stage_.tensor_parallel()) return;
@@ -99,64 +127,58 @@ class StageWriter {
       track_.hold(track_.call(Slot::tp, "loss all_reduce", Collective::all_reduce, a_number_a_token, Stage::place(a)));
   }
 
-  /// Module k of multi-token prediction: its inputs joined, a layer, and logits and loss of its own.
-  void further_forward(const Action& a, std::int64_t k) {
-    track_.compute(Work::compute, "F", stage_.in.cost.end.mtp.forward, Stage::place(a));
-    layers_.forward(Work::compute, "F", Stage::place(a, stage_.in.model.layers + k));
-    output_forward(a);
-  }
-
   // ---- backward ----
 
   void backward(const Action& a) {
+    begin_backward(a);
+    for (const BackwardStep& step : backward_steps(stage_.in.training, stage_.layers_of(a.chunk))) {
+      before_layer_backward(a, step);
+      layer_backward(a, layer_place(a, step.layer));
+      data_.after_backward(a, stage_.unit_of_layer(a.chunk, step.layer));
+    }
+    end_backward(a);
+  }
+
+  void begin_backward(const Action& a) {
     receive(a);
-    const Bytes transient = transient_of(a.chunk);
-    track_.memory("backward", MemoryPart::buffers, transient, Stage::place(a));
     if (stage_.is_last(a.chunk)) {
       const std::size_t unit = stage_.unit_of_output(a.chunk);
       data_.before_backward(a, unit);
-      for (std::int64_t k = stage_.in.model.mtp_layers; k-- > 0;) further_backward(a, k);
       output_backward(a);
       data_.after_backward(a, unit);
     }
-    const std::vector<KeptGroup> groups = kept_groups(stage_.in.training, stage_.layers_of(a.chunk));
-    for (auto group = groups.rbegin(); group != groups.rend(); ++group) backward(a, *group);
-    if (stage_.is_first(a.chunk)) {
-      data_.before_backward(a, Stage::unit_of_embedding);
-      if (makes_weights(a)) embedding_backward(a);
-      data_.after_backward(a, Stage::unit_of_embedding);
-    }
-    send("send B", a);
-    track_.memory("backward", MemoryPart::buffers, -transient, Stage::place(a));
-    if (makes_weights(a)) track_.memory("activations", MemoryPart::activations, -kept_by(a.chunk), Stage::place(a));
+    if (makes_input(a)) track_.memory("backward", MemoryPart::buffers, transient_of(a.chunk), Stage::place(a));
   }
 
-  void backward(const Action& a, const KeptGroup& group) {
-    const std::int64_t first = stage_.first_layer(a.chunk) + group.first;
-    for (std::int64_t l = group.count; l-- > 0;) {
-      const std::size_t unit = stage_.unit_of_layer(a.chunk, group.first + l);
-      data_.before_backward(a, unit);
-      if (group.again && makes_input(a) && l + 1 == group.count)
-        for (std::int64_t again = 0; again < group.count; ++again)
-          layers_.forward(Work::recompute, "recompute", Stage::place(a, first + again));
-      layer_backward(a, Stage::place(a, first + l));
-      data_.after_backward(a, unit);
-    }
+  /// What a layer needs before its backward: gathered parameters; its kept group played again.
+  void before_layer_backward(const Action& a, const BackwardStep& step) {
+    data_.before_backward(a, stage_.unit_of_layer(a.chunk, step.layer));
+    if (!makes_input(a)) return;
+    for (std::int64_t l = step.layer + 1 - step.again; l <= step.layer; ++l)
+      layers_.forward(Work::recompute, "recompute", layer_place(a, l));
   }
 
   void layer_backward(const Action& a, Place where) {
-    switch (a.pass) {
-      case Pass::backward_input:
-        layers_.backward_input(where);
-        break;
-      case Pass::backward_weight:
-        layers_.backward_weight(where);
-        break;
-      case Pass::backward:
-      case Pass::forward:
-        layers_.backward(where);
-        break;
+    if (a.pass == Pass::backward_input)
+      layers_.backward_input(where);
+    else if (a.pass == Pass::backward_weight)
+      layers_.backward_weight(where);
+    else
+      layers_.backward(where);
+  }
+
+  void end_backward(const Action& a) {
+    if (stage_.is_first(a.chunk)) {
+      data_.before_backward(a, Stage::unit_of_embedding);
+      if (makes_weights(a)) {
+        if (stage_.sequence_parallel()) layers_.exchange(Collective::all_gather, Stage::place(a));
+        track_.compute(Work::compute, "B", stage_.in.cost.end.embedding.backward(), Stage::place(a));
+      }
+      data_.after_backward(a, Stage::unit_of_embedding);
     }
+    send("send B", a);
+    if (makes_input(a)) track_.memory("backward", MemoryPart::buffers, -transient_of(a.chunk), Stage::place(a));
+    track_.memory("activations", MemoryPart::activations, -released_by(a), Stage::place(a));
   }
 
   /// The part of a backward that `a` plays.
@@ -164,20 +186,66 @@ class StageWriter {
     return (makes_input(a) ? part.backward_input : Duration{}) + (makes_weights(a) ? part.backward_weight : Duration{});
   }
 
-  void further_backward(const Action& a, std::int64_t k) {
-    output_backward(a);
-    layer_backward(a, Stage::place(a, stage_.in.model.layers + k));
-    track_.compute(Work::compute, "B", backward_of(a, stage_.in.cost.end.mtp), Stage::place(a));
+  void output_backward(const Action& a) {
+    const StageInput& in = stage_.in;
+    const Bytes transient = output_backward_transient(in.model, in.plan, in.training);
+    track_.memory("backward", MemoryPart::buffers, transient, Stage::place(a));
+    for (std::int64_t k = in.model.mtp_layers; k-- > 0;) {
+      logits_backward(a);
+      layer_backward(a, Stage::place(a, in.model.layers + k));
+      track_.compute(Work::compute, "B", backward_of(a, in.cost.end.mtp), Stage::place(a));
+    }
+    logits_backward(a);
+    track_.memory("backward", MemoryPart::buffers, -transient, Stage::place(a));
+    if (makes_weights(a)) track_.memory("output", MemoryPart::activations, -output_kept(), Stage::place(a));
   }
 
-  void output_backward(const Action& a) {
+  void logits_backward(const Action& a) {
     track_.compute(Work::compute, "B", backward_of(a, stage_.in.cost.end.output), Stage::place(a));
     if (makes_input(a)) reduce_over_tp(a);
   }
 
-  void embedding_backward(const Action& a) {
-    if (stage_.sequence_parallel()) layers_.exchange(Collective::all_gather, Stage::place(a));
-    track_.compute(Work::compute, "B", stage_.in.cost.end.embedding.backward(), Stage::place(a));
+  // ---- a forward and a backward at once ----
+
+  [[nodiscard]] static bool makes_block(const Action& a, const Action& b) {
+    return (a.pass == Pass::forward && b.pass == Pass::backward) ||
+           (a.pass == Pass::backward && b.pass == Pass::forward);
+  }
+
+  /// Layer by layer: the forward's first beside the backward's last. What one has more than the other runs alone.
+  void block(const Action& f, const Action& b) {
+    begin_forward(f);
+    begin_backward(b);
+    const std::vector<BackwardStep> steps = backward_steps(stage_.in.training, stage_.layers_of(b.chunk));
+    const std::int64_t forwards = stage_.layers_of(f.chunk);
+    const auto pairs = std::min(forwards, static_cast<std::int64_t>(steps.size()));
+    for (std::int64_t l = 0; l < pairs; ++l) layer_block(f, l, b, steps[static_cast<std::size_t>(l)]);
+    for (std::int64_t l = pairs; l < forwards; ++l) forward_layer(f, l);
+    end_forward(f);
+    for (auto step = steps.begin() + pairs; step != steps.end(); ++step) {
+      before_layer_backward(b, *step);
+      layers_.backward(layer_place(b, step->layer));
+      data_.after_backward(b, stage_.unit_of_layer(b.chunk, step->layer));
+    }
+    end_backward(b);
+  }
+
+  void layer_block(const Action& f, std::int64_t l, const Action& b, const BackwardStep& step) {
+    const std::size_t unit = stage_.unit_of_layer(f.chunk, l);
+    data_.before_forward(f, unit);
+    before_layer_backward(b, step);
+    if (stage_.in.plan.overlap.ep) {
+      layers_.forward_and_backward(layer_place(f, l), layer_place(b, step.layer));
+    } else {
+      layers_.forward(Work::compute, "F", layer_place(f, l));
+      layers_.backward(layer_place(b, step.layer));
+    }
+    data_.after_forward(f, unit);
+    data_.after_backward(b, stage_.unit_of_layer(b.chunk, step.layer));
+  }
+
+  [[nodiscard]] Place layer_place(const Action& a, std::int64_t l) const {
+    return Stage::place(a, stage_.first_layer(a.chunk) + l);
   }
 
   // ---- communication ----
@@ -241,7 +309,10 @@ class StageWriter {
     if (in.plan.tp * in.plan.pp > 1)
       track_.hold(track_.call(Slot::model, "gradient norm", Collective::all_reduce, bytes(4), {}));
     const DataParallelWriter::Update update = data_.update();
+    const Bytes temporaries = step_temporaries(all_parameters(), in.plan, in.training);
+    track_.memory("update", MemoryPart::buffers, temporaries);
     track_.compute(Work::optimizer, "optimizer", optimizer_time(in.gpu, update.owned, update.held), {});
+    track_.memory("update", MemoryPart::buffers, -temporaries);
     data_.after_update();
   }
 
@@ -260,27 +331,44 @@ class StageWriter {
 
   // ---- memory ----
 
+  [[nodiscard]] RankParameters all_parameters() const {
+    RankParameters sum;
+    for (std::int32_t c = 0; c < stage_.chunks(); ++c)
+      sum += stage_rank_parameters(stage_.in.model, stage_.in.plan, stage_.stage_of(c));
+    return sum;
+  }
   void take_states() {
     const StageInput& in = stage_.in;
-    std::int64_t parameters = 0;
-    for (std::int32_t c = 0; c < stage_.chunks(); ++c)
-      parameters += stage_parameters(in.model, in.plan, stage_.stage_of(c));
-    const StateBytes states = state_bytes(parameters, in.plan, in.training);
+    const StateBytes states = state_bytes(all_parameters(), in.plan, in.training);
     track_.memory("parameters", MemoryPart::parameters, states.parameters);
     track_.memory("gradients", MemoryPart::gradients, states.gradients);
     track_.memory("optimizer", MemoryPart::optimizer, states.optimizer);
+    track_.memory("throw-away gradients", MemoryPart::buffers, throw_away_gradients(in.model, in.plan, in.training));
   }
+  [[nodiscard]] ChunkSpan span_of(std::int32_t chunk) const {
+    return chunk_span(stage_.in.layers, stage_.stage_of(chunk));
+  }
+  /// From forward to backward; the output's part comes and goes with the loss.
   [[nodiscard]] Bytes kept_by(std::int32_t chunk) const {
     const StageInput& in = stage_.in;
-    Bytes sum = layer_activations(in.model, in.plan, in.training) * stage_.layers_of(chunk);
-    if (stage_.is_first(chunk)) sum += embedding_activations(in.model, in.plan, in.training);
-    if (stage_.is_last(chunk)) sum += output_activations(in.model, in.plan, in.training);
-    return sum;
+    const Bytes kept = chunk_activations(in.model, in.plan, in.training, span_of(chunk));
+    return stage_.is_last(chunk) ? kept - output_kept() : kept;
+  }
+  [[nodiscard]] Bytes output_kept() const {
+    const StageInput& in = stage_.in;
+    return output_activations(in.model, in.plan, in.training) + mtp_activations(in.model, in.plan, in.training);
+  }
+  /// Of what a chunk kept, the part that is free after `a`.
+  [[nodiscard]] Bytes released_by(const Action& a) const {
+    if (a.pass == Pass::backward) return kept_by(a.chunk);
+    Bytes early;
+    for (std::int64_t l = 0; l < stage_.layers_of(a.chunk); ++l)
+      early += released_after_input_gradient(stage_.in.model, stage_.in.plan, stage_.in.training,
+                                             stage_.kind_of(stage_.first_layer(a.chunk) + l));
+    return a.pass == Pass::backward_input ? early : kept_by(a.chunk) - early;
   }
   [[nodiscard]] Bytes transient_of(std::int32_t chunk) const {
-    const StageInput& in = stage_.in;
-    if (stage_.layers_of(chunk) == 0) return {};
-    return backward_transient(in.model, in.plan, in.training) + recompute_transient(in.model, in.plan, in.training);
+    return chunk_transient(stage_.in.model, stage_.in.plan, stage_.in.training, span_of(chunk));
   }
 
   Stage stage_;
