@@ -63,6 +63,8 @@ struct GroupShape {
   Bandwidth nic;                    ///< line rate of one; 0 where there is none
   std::vector<TorusLine> torus;     ///< of a group that fills a box of a torus: its dimensions; else empty
   Bandwidth torus_link;             ///< of one cable there, one direction
+  /// Of GPUs joined directly, without a switch: what the rings inside a node let a GPU send (NodeRings::rate).
+  std::optional<Bandwidth> ring_line;
   auto operator<=>(const GroupShape&) const = default;
 };
 [[nodiscard]] GroupShape shape_of(const Fabric& fabric, const GroupLayout& layout);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "sim/collectives/collective.h"
+#include "sim/collectives/layout_rings.h"
 #include "sim/collectives/torus_box.h"
 
 namespace foretrain {
@@ -79,7 +80,8 @@ GroupShape shape_of(const Fabric& fabric, const GroupLayout& layout) {
                    .nics_per_node = 0,
                    .nic = Bandwidth{},
                    .torus = {},
-                   .torus_link = Bandwidth{}};
+                   .torus_link = Bandwidth{},
+                   .ring_line = LayoutRings(fabric, layout).rate()};
   if (auto box = torus_box(fabric, layout.members)) {
     shape.torus = std::move(box->lines);
     shape.torus_link = box->link;

@@ -41,6 +41,12 @@ std::vector<Setting> every_builder() {
                                   .aggregation_switches = 2}),
                  Routing::spread});
   all.push_back({"torus", build_torus({.shape = {4, 4, 8}}), Routing::dimension_order});
+  all.push_back({"full mesh",
+                 build_rail_optimised({.node = {.shape = NodeShape::full_mesh}, .gpus = 128, .nodes_per_group = 4}),
+                 Routing::rail});
+  all.push_back({"cube mesh",
+                 build_fat_tree({.node = {.nics = 4, .shape = NodeShape::cube_mesh}, .gpus = 128, .tiers = 2}),
+                 Routing::spread});
   return all;
 }
 

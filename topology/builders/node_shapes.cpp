@@ -170,8 +170,8 @@ std::vector<VertexId> add_cube_mesh(const Server& s) {
   const Bandwidth each = scaled(s.spec.nvlink, 1.0 / cube_mesh_links_a_gpu);
   for (std::size_t a = 0; a < gpus.size(); ++a) {
     for (std::size_t b = a + 1; b < gpus.size(); ++b) {
-      if (cube_mesh_links.at(a).at(b) > 0) {
-        s.fabric.connect(gpus[a], gpus[b], each * cube_mesh_links.at(a).at(b), s.spec.nvlink_latency, s.nvlink);
+      for (int link = 0; link < cube_mesh_links.at(a).at(b); ++link) {
+        s.fabric.connect(gpus[a], gpus[b], each, s.spec.nvlink_latency, s.nvlink);
       }
     }
   }
