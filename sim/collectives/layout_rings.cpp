@@ -1,6 +1,8 @@
 #include "sim/collectives/layout_rings.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace foretrain {
 
@@ -46,52 +48,31 @@ std::vector<GpuId> LayoutRings::members(std::size_t node, std::size_t ring, std:
   return gpus;
 }
 
-/// Where a ring of any node ends when the rings of each are laid side by side over [0, 1]; 0 and 1 included. Equal
-/// fractions of different nodes are the same number, for division rounds correctly.
-std::vector<double> LayoutRings::ring_cuts() const {
-  std::vector<double> cuts;
-  for (const NodeRings& kind : kinds_) {
-    for (std::size_t r = 0; r <= kind.rings.size(); ++r) {
-      cuts.push_back(static_cast<double>(r) / static_cast<double>(kind.rings.size()));
-    }
-  }
-  std::sort(cuts.begin(), cuts.end());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  return cuts;
+std::size_t LayoutRings::common_pieces() const {
+  std::size_t pieces = 1;
+  for (const NodeRings& kind : kinds_) pieces = std::lcm(pieces, kind.rings.size());
+  return pieces;
 }
 
-/// `middle`: a place on [0, 1] inside the lane's piece of every ring.
-RingLane LayoutRings::lane(std::size_t channel, double share, double middle) const {
-  RingLane made{.channel = channel, .share = share, .rings = {}};
-  for (const std::size_t kind : kind_of_) {
-    made.rings.push_back(static_cast<std::size_t>(middle * static_cast<double>(kinds_[kind].rings.size())));
-  }
+RingLane LayoutRings::lane(std::size_t channel, std::size_t piece, std::size_t pieces, std::size_t lanes) const {
+  RingLane made{.channel = channel, .share = 1.0 / static_cast<double>(lanes), .rings = {}};
+  made.rings.reserve(kind_of_.size());
+  for (const std::size_t kind : kind_of_) made.rings.push_back(piece * kinds_[kind].rings.size() / pieces);
   return made;
 }
 
 std::vector<RingLane> LayoutRings::lanes() const {
-  std::vector<double> cuts = ring_cuts();
-  for (std::size_t c = 0; c < channels_; ++c) {
-    cuts.push_back(static_cast<double>(c) / static_cast<double>(channels_));
-  }
-  std::sort(cuts.begin(), cuts.end());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  const std::size_t pieces = std::lcm(channels_, common_pieces());
   std::vector<RingLane> all;
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-    const double middle = (cuts[i] + cuts[i + 1]) / 2;
-    const auto channel = static_cast<std::size_t>(middle * static_cast<double>(channels_));
-    all.push_back(lane(channel, cuts[i + 1] - cuts[i], middle));
-  }
+  for (std::size_t p = 0; p < pieces; ++p) all.push_back(lane(p * channels_ / pieces, p, pieces, pieces));
   return all;
 }
 
 std::vector<RingLane> LayoutRings::crossed_lanes() const {
-  const std::vector<double> cuts = ring_cuts();
+  const std::size_t pieces = common_pieces();
   std::vector<RingLane> all;
   for (std::size_t c = 0; c < channels_; ++c) {
-    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-      all.push_back(lane(c, (cuts[i + 1] - cuts[i]) / static_cast<double>(channels_), (cuts[i] + cuts[i + 1]) / 2));
-    }
+    for (std::size_t p = 0; p < pieces; ++p) all.push_back(lane(c, p, pieces, channels_ * pieces));
   }
   return all;
 }

@@ -46,8 +46,7 @@ class LayoutRings {
   /// The members of a node along one of its rings, from the member at position `first` on.
   [[nodiscard]] std::vector<GpuId> members(std::size_t node, std::size_t ring, std::size_t first) const;
 
-  /// As few lanes as divide every channel's part and every ring's part: rings are cut where channels end. Closed rings
-  /// need no more.
+  /// As few lanes of one size as divide both every channel's part and every ring's. Closed rings need no more.
   [[nodiscard]] std::vector<RingLane> lanes() const;
   /// Every channel over every ring: where it matters at which member a channel begins, as in chains and trees.
   [[nodiscard]] std::vector<RingLane> crossed_lanes() const;
@@ -56,8 +55,10 @@ class LayoutRings {
   [[nodiscard]] std::optional<Bandwidth> rate() const { return rate_; }
 
  private:
-  [[nodiscard]] std::vector<double> ring_cuts() const;
-  [[nodiscard]] RingLane lane(std::size_t channel, double share, double middle) const;
+  /// The least number of equal pieces that divides the rings of every node.
+  [[nodiscard]] std::size_t common_pieces() const;
+  /// The lane of piece number `piece` of so many; `lanes`: all of them.
+  [[nodiscard]] RingLane lane(std::size_t channel, std::size_t piece, std::size_t pieces, std::size_t lanes) const;
 
   const GroupLayout& layout_;
   std::size_t channels_ = 1;

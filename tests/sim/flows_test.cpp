@@ -21,6 +21,7 @@ struct Setting {
   std::string name;
   Fabric fabric;
   Routing routing;
+  bool shared_nics = false;  ///< two channels of a call on a NIC
 };
 
 std::vector<Setting> every_builder() {
@@ -44,9 +45,9 @@ std::vector<Setting> every_builder() {
   all.push_back({"full mesh",
                  build_rail_optimised({.node = {.shape = NodeShape::full_mesh}, .gpus = 128, .nodes_per_group = 4}),
                  Routing::rail});
-  all.push_back({"cube mesh",
-                 build_fat_tree({.node = {.nics = 4, .shape = NodeShape::cube_mesh}, .gpus = 128, .tiers = 2}),
-                 Routing::spread});
+  const NodeSpec dgx1{
+      .nics = 4, .nvlink = gigabytes_per_second(150), .nic = gigabits_per_second(100), .shape = NodeShape::cube_mesh};
+  all.push_back({"cube mesh", build_fat_tree({.node = dgx1, .gpus = 128, .tiers = 2}), Routing::spread, true});
   return all;
 }
 
@@ -275,7 +276,8 @@ TEST(Sends, PutTheSameBytesOnEveryLinkAsTheUsageVector) {
 
 // ---- where bandwidth binds ----------------------------------------------------------------------------------------
 
-/// Rings, NVLS and pairs: nothing is lost between the steps, so they agree within 0.1 %.
+/// Rings, NVLS and pairs: nothing is lost between the steps, so they agree within 0.1 %. Channels that share a NIC use
+/// it while the latency of others passes: then that is all that can be gained.
 TEST(Flows, AgreeWithFluidOnEveryBuilder) {
   for (const Setting& s : every_builder())
     for (const std::size_t n : {8, 32, 128}) {
@@ -283,7 +285,13 @@ TEST(Flows, AgreeWithFluidOnEveryBuilder) {
       for (const Way& way : ways_of(s.fabric, group)) {
         if (way.piped() || way.phased()) continue;
         SCOPED_TRACE(s.name + ", " + std::to_string(n) + ", " + way.name());
-        EXPECT_NEAR(play(s, {{way.op, group, gibibytes(2)}}, {way.algorithm, way.protocol}).ratio(), 1, 0.001);
+        const Both both = play(s, {{way.op, group, gibibytes(2)}}, {way.algorithm, way.protocol});
+        EXPECT_LE(both.ratio(), 1.001);
+        const GroupShape shape = shape_of(s.fabric, GroupLayout(s.fabric, group));
+        const double latency =
+            algorithm(way.algorithm).latency(way.op, way.protocol, gibibytes(2), shape, sharp()).seconds();
+        const double hidden = s.shared_nics && shape.nodes > 1 ? latency : 0;
+        EXPECT_GE(both.flows.step.seconds(), 0.999 * (both.fluid.step.seconds() - hidden));
       }
     }
 }

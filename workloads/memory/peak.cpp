@@ -15,10 +15,12 @@ namespace {
 class Walk {
  public:
   Walk(const Model& model, const Plan& plan, const Training& training, std::int64_t rank)
-      : model_(model), plan_(plan), training_(training) {
+      : model_(model), plan_(plan), training_(training), shape_(pipeline_shape(plan, training)) {
     const std::vector<std::int64_t> layers = layers_by_stage(model, plan);
-    for (std::int64_t stage = rank; stage < plan.stages(); stage += plan.pp)
+    for (std::int32_t chunk = 0; chunk < shape_.chunks; ++chunk) {
+      const std::int64_t stage = stage_of(shape_, rank, chunk);
       add_chunk(stage, chunk_span(layers, stage));
+    }
     const StateBytes states = state_bytes(parameters_, plan, training);
     held_[MemoryPart::parameters] = states.parameters;
     held_[MemoryPart::gradients] = states.gradients;
@@ -27,9 +29,7 @@ class Walk {
   }
 
   PeakMemory peak(std::int64_t rank) && {
-    const PipelineShape shape{plan_.pp, plan_.schedule.virtual_stages, microbatches(plan_, training_)};
-    for (const Action& a : actions(plan_.schedule.kind, shape, rank))
-      a.pass == Pass::forward ? forward(a) : backward(a);
+    for (const Action& a : actions(plan_.schedule, shape_, rank)) play(a);
     meet(PeakInstant::update, step_temporaries(parameters_, plan_, training_));
     peak_.parts[MemoryPart::overhead] = overhead_bytes(peak_.parts.total(), model_, plan_, training_);
     return peak_;
@@ -39,6 +39,7 @@ class Walk {
   struct Chunk {
     ChunkSpan span;
     Bytes kept;            ///< from forward to backward, the output aside
+    Bytes early;           ///< of that, free when the gradient of the input is made
     Bytes transient;       ///< of its layers' backward
     Bytes gathered;        ///< ZeRO 3 without pipeline: parameters of its layers while they are in use
     Bytes gathered_ahead;  ///< and those of the units prefetched, with the gradients of one
@@ -48,10 +49,13 @@ class Walk {
     parameters_ += stage_rank_parameters(model_, plan_, stage);
     Chunk& chunk = chunks_.emplace_back(Chunk{.span = span,
                                               .kept = chunk_activations(model_, plan_, training_, span),
+                                              .early = {},
                                               .transient = chunk_transient(model_, plan_, training_, span),
                                               .gathered = {},
                                               .gathered_ahead = {}});
     if (span.is_last) chunk.kept -= output_kept();
+    for (std::int64_t l = 0; l < span.layers; ++l)
+      chunk.early += released_after_input_gradient(model_, plan_, training_, model_.kind_of(span.first_layer + l));
     if (plan_.zero < 2) return;
     held_[MemoryPart::buffers] += pipelined_shard_bytes(model_, plan_, training_, stage);
     if (plan_.pp > 1 && plan_.zero == 3) return;
@@ -83,14 +87,32 @@ class Walk {
     meet(PeakInstant::loss, loss_transient(model_, plan_, training_) + c.gathered);
   }
 
-  void backward(const Action& a) {
+  void play(const Action& a) {
     const Chunk& c = chunks_[static_cast<std::size_t>(a.chunk)];
+    switch (a.pass) {
+      case Pass::forward:
+        forward(a);
+        break;
+      case Pass::backward:
+        backward(c);
+        held_[MemoryPart::activations] -= c.kept;
+        break;
+      case Pass::backward_input:  // what the output keeps waits for the gradients of its weights
+        backward(c);
+        held_[MemoryPart::activations] += (c.span.is_last ? output_kept() : Bytes{}) - c.early;
+        break;
+      case Pass::backward_weight:
+        held_[MemoryPart::activations] -= (c.span.is_last ? output_kept() : Bytes{}) + c.kept - c.early;
+        break;
+    }
+  }
+
+  void backward(const Chunk& c) {
     if (c.span.is_last) {
       meet(PeakInstant::output_backward, output_backward_transient(model_, plan_, training_) + c.gathered);
       held_[MemoryPart::activations] -= output_kept();
     }
     meet(PeakInstant::backward, c.transient + c.gathered + c.gathered_ahead);
-    held_[MemoryPart::activations] -= c.kept;
   }
 
   /// `extra`: buffers on top of what is held.
@@ -103,6 +125,7 @@ class Walk {
   const Model& model_;
   const Plan& plan_;
   const Training& training_;
+  PipelineShape shape_;
   std::vector<Chunk> chunks_;
   RankParameters parameters_;
   MemoryParts held_;
