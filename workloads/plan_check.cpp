@@ -289,8 +289,10 @@ void check_stages(const Model& model, const Plan& plan, Errors& errors) {
     return;
   }
   if (stages_fit(model.layers, plan.stages())) return;
-  const bool chunked = plan.schedule.virtual_stages > 1;
-  const std::int64_t other = chunked ? plan.pp : 1;
+  const std::int64_t chunks = plan.stages() / plan.pp;  // 1 where both chunks of a rank hold copies (DualPipe)
+  const ChunkRange range = chunks_allowed(plan.schedule.kind);
+  const bool chunked = chunks > 1 && range.most > range.least;
+  const std::int64_t other = chunked ? plan.pp : chunks;
   Values allowed;
   for (std::int64_t v = 1; v * other <= model.layers + 2; ++v) {
     if (stages_fit(model.layers, v * other)) allowed.push_back(v);
@@ -301,15 +303,15 @@ void check_stages(const Model& model, const Plan& plan, Errors& errors) {
       if (stages_fit(model.layers, pp)) allowed.push_back(pp);
     }
   }
-  const std::int64_t wanted = what == "pp" ? plan.pp : plan.schedule.virtual_stages;
+  const std::int64_t wanted = what == "pp" ? plan.pp : chunks;
   const std::string virtual_key = "parallelism.schedule.virtual_stages";
   add(errors,
       what == "pp" ? std::vector<std::string>{"parallelism.pp", virtual_key, "model.layers"}
                    : std::vector<std::string>{virtual_key, "parallelism.pp", "model.layers"},
       fmt::format("pp {} x virtual_stages {} = {} stages for {} layers; allowed: 1 to {} stages, or {} with the "
                   "embedding and the loss on stages of their own; nearest: {} {}",
-                  plan.pp, plan.schedule.virtual_stages, plan.stages(), model.layers, model.layers, model.layers + 2,
-                  what, fmt::join(nearest(allowed, wanted), " or ")));
+                  plan.pp, chunks, plan.stages(), model.layers, model.layers, model.layers + 2, what,
+                  fmt::join(nearest(allowed, wanted), " or ")));
 }
 
 /// The batch splits into whole microbatches on every replica.

@@ -224,6 +224,12 @@ TEST(PlanCheck, StagesHoldALayerEach) {
   EXPECT_THAT(messages(llama3_405b(), plan, llama3_training(), 16384),
               ElementsAre("pp 16 x virtual_stages 9 = 144 stages for 126 layers; allowed: 1 to 126 stages, or 128 with "
                           "the embedding and the loss on stages of their own; nearest: virtual_stages 8"));
+  plan = {.pp = 6, .schedule = {.kind = ScheduleKind::zbv, .virtual_stages = 2}};  // chunks are not a choice
+  EXPECT_THAT(messages(gpt(8, 512, 8), plan, {.sequence_length = 2048, .global_batch = 12}, 6),
+              ElementsAre("pp 6 x virtual_stages 2 = 12 stages for 8 layers; allowed: 1 to 8 stages, or 10 with the "
+                          "embedding and the loss on stages of their own; nearest: pp 5"));
+  plan.schedule.kind = ScheduleKind::dualpipe;  // both chunks of a rank are copies of stages
+  EXPECT_THAT(messages(gpt(8, 512, 8), plan, {.sequence_length = 2048, .global_batch = 12}, 6), IsEmpty());
 }
 
 TEST(PlanCheck, RemainingRules) {
