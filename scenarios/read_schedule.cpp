@@ -82,7 +82,7 @@ std::string write_schedule(const ScheduleSpec& schedule) {
     }
     text += ']';
   }
-  return "{" + text + "}";
+  return fmt::format("{{{}}}", text);
 }
 
 }  // namespace foretrain

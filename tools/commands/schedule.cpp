@@ -135,7 +135,7 @@ Wanted wanted_of(const Syntax& syntax, const po::variables_map& values) {
 void check_wanted(const Syntax& syntax, const Wanted& wanted) {
   std::string mistakes;
   for (const PlanError& error : check_schedule(wanted.spec, wanted.ranks, wanted.microbatches))
-    mistakes += (mistakes.empty() ? "" : "\n") + std::string(syntax.error(error.message).what());
+    mistakes += fmt::format("{}{}", mistakes.empty() ? "" : "\n", syntax.error(error.message).what());
   if (!mistakes.empty()) throw UsageError(mistakes);
   const std::int64_t actions = 3 * wanted.ranks * wanted.microbatches * wanted.spec.virtual_stages;
   if (actions > actions_most) throw syntax.error(fmt::format("up to {} actions; allowed: {}", actions, actions_most));
@@ -202,7 +202,7 @@ int show_schedule(std::span<const std::string> args, const Console& console) {
   if (!values) return 0;
   const std::string csv = file_of(*values, "csv");
   const std::string json = file_of(*values, "json");
-  if (!csv.empty() && csv == json) throw syntax.error("--csv and --json cannot both write '" + csv + "'");
+  if (!csv.empty() && csv == json) throw syntax.error(fmt::format("--csv and --json cannot both write '{}'", csv));
   for (const std::string& file : {csv, json})
     if (!file.empty() && file != "-") check_writable(file);
   if (values->count("csv-format") > 0 && csv.empty()) throw syntax.error("--csv-format needs --csv");

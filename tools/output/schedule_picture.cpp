@@ -41,7 +41,7 @@ std::vector<Cell> cells_of(const PlayedRank& rank, std::int64_t chunks) {
   for (const PlayedAction& it : rank.actions) {
     const std::string label = label_of(it.action, chunks);
     if (in_block) {
-      cells.back().label += "&" + label;
+      cells.back().label += fmt::format("&{}", label);
     } else {
       cells.push_back({it.start, it.end, label});
     }
