@@ -49,7 +49,7 @@ TEST(SchedulePicture, splits_backward_and_names_chunks_and_blocks) {
   EXPECT_THAT(picture({.kind = ScheduleKind::zbv, .virtual_stages = 2}, 1, 1, 80),
               HasSubstr("0 |F0a|F0b|I0b|W0b|I0a|W0a|\n"));
   EXPECT_THAT(picture({.kind = ScheduleKind::interleaved_1f1b_ep_overlap, .virtual_stages = 2}, 2, 4, 400),
-              HasSubstr("|F2b&B0b "));
+              HasSubstr("|F3a&B0b "));
 }
 
 /// 27 columns and a last bar, 20 at a time behind "0 ".
