@@ -39,7 +39,7 @@ std::string picture(const ScheduleSpec& spec, std::int64_t p, std::int64_t m, st
 /// Three columns a unit of time; a backward is twice as long as a forward.
 TEST(SchedulePicture, is_the_familiar_staircase) {
   EXPECT_EQ(picture({}, 2, 2, 80),
-            "time 0 to 9.00\n"
+            "time 0 to 9\n"
             "0 |F0|F1|.....|B0   |..|B1   |\n"
             "1 ...|F0|B0   |F1|B1   |......\n");
 }
@@ -55,10 +55,10 @@ TEST(SchedulePicture, splits_backward_and_names_chunks_and_blocks) {
 /// 27 columns and a last bar, 20 at a time behind "0 ".
 TEST(SchedulePicture, goes_on_below_when_it_is_wide) {
   EXPECT_EQ(picture({}, 2, 2, 22),
-            "time 0 to 6.33\n"
+            "time 0 to 6.333\n"
             "0 |F0|F1|.....|B0   |.\n"
             "1 ...|F0|B0   |F1|B1  \n"
-            "time 6.67 to 9.00\n"
+            "time 6.667 to 9\n"
             "0 .|B1   |\n"
             "1  |......\n");
 }

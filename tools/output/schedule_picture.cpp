@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/output/human.h"
-
 namespace foretrain {
 namespace {
 
@@ -82,8 +80,8 @@ std::string row_text(const std::vector<Cell>& cells, double scale, std::size_t c
 
 std::string panel(const std::vector<std::string>& rows, std::size_t begin, std::size_t width, double scale) {
   const std::size_t end = std::min(begin + width, rows.front().size());
-  std::string text = fmt::format("time {} to {}\n", significant(static_cast<double>(begin) / scale),
-                                 significant(static_cast<double>(end - 1) / scale));
+  std::string text =
+      fmt::format("time {:.4g} to {:.4g}\n", static_cast<double>(begin) / scale, static_cast<double>(end - 1) / scale);
   for (std::size_t r = 0; r < rows.size(); ++r)
     text += fmt::format("{:>{}} {}\n", r, fmt::formatted_size("{}", rows.size() - 1), rows[r].substr(begin, width));
   return text;

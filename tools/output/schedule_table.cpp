@@ -16,6 +16,9 @@ std::vector<std::int64_t> stages_of(const PipelineShape& shape, std::int64_t ran
   return stages;
 }
 
+/// Times have the user's unit: 21, 21.5, 1234.57.
+std::string number_text(double value) { return fmt::format("{:.6g}", value); }
+
 double block_time(const PassTimes& times) { return times.block.value_or(times.forward + times.backward()); }
 
 }  // namespace
@@ -29,8 +32,8 @@ std::string schedule_text(const PlayedSchedule& it) {
   text += fmt::format("\nTimes     of a chunk: F {}, I {}, W {}, B {}, overlapped block {}; message {}\n",
                       it.times.forward, it.times.backward_input, it.times.backward_weight, it.times.backward(),
                       block_time(it.times), it.times.latency);
-  text += fmt::format("Step      {}; bubble {} of it; longest span of a rank {}\n", significant(makespan, 6),
-                      human_percent(it.play.bubble_fraction()), significant(it.play.longest_span(), 6));
+  text += fmt::format("Step      {}; bubble {} of it; longest span of a rank {}\n", number_text(makespan),
+                      human_percent(it.play.bubble_fraction()), number_text(it.play.longest_span()));
   text += "Verified  complete, free of deadlock, within its activation budget\n\n";
   text += fmt::format("{:>5} {:>10} {:>10} {:>9} {:>6} {:>8} {:>7}  {}\n", "rank", "work", "idle", "bubble", "peak",
                       "until I", "budget", "stages");
@@ -38,8 +41,8 @@ std::string schedule_text(const PlayedSchedule& it) {
     const PlayedRank& rank = it.play.ranks[r];
     const double idle = makespan - rank.work;
     const auto number = static_cast<std::int64_t>(r);
-    text += fmt::format("{:>5} {:>10} {:>10} {:>9} {:>6} {:>8} {:>7}  {}\n", r, significant(rank.work, 6),
-                        significant(idle, 6), human_percent(makespan > 0 ? idle / makespan : 0), rank.peak,
+    text += fmt::format("{:>5} {:>10} {:>10} {:>9} {:>6} {:>8} {:>7}  {}\n", r, number_text(rank.work),
+                        number_text(idle), human_percent(makespan > 0 ? idle / makespan : 0), rank.peak,
                         rank.peak_until_input, activation_budget(it.spec, it.shape, number),
                         clipped(fmt::format("{}", fmt::join(stages_of(it.shape, number), ", ")), 30));
   }
