@@ -74,7 +74,7 @@ LayerTable every_second_product(const Model& model, const Plan& plan, const Trai
   t.attention_core = whole.attention_core;
   t.activation_input = e * (kind.experts ? model.experts->ffn_hidden / plan.etp * expert_tokens(model, plan, training)
                                          : s.ffn * s.tokens);
-  if (!training.compiled) t.activation_output = e * model.hidden / plan.tp * s.tokens;
+  if (!training.compiled) t.activation_output = e * model.hidden * s.sequence_tokens;
   return t;
 }
 

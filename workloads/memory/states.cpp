@@ -12,7 +12,7 @@ struct Recipe {
   std::int64_t parameters = 0, gradients = 0, optimizer = 0;
 };
 
-Recipe recipe_of(const Training& training) {
+Recipe recipe_of(const Plan& plan, const Training& training) {
   const bool whole = training.precision == Precision::fp32;
   const std::int64_t moments = training.moments == Precision::fp32 ? 8 : 4;
   const std::int64_t gradients = gradient_bytes(training);
@@ -21,8 +21,10 @@ Recipe recipe_of(const Training& training) {
   // Two moments and an fp32 master copy (Rajbhandari 2020, section 3.1). fp8 weights are 1 byte in either orientation.
   Recipe recipe{.parameters = 2, .gradients = gradients, .optimizer = 4 + moments};
   if (training.stack == Stack::megatron) return recipe;
-  // DeepSpeed and nanotron accumulate in fp32 beside the half-precision gradients that the products make.
-  if (gradients == 4) recipe.gradients = 4 + 2;
+  // DeepSpeed and nanotron accumulate in fp32 beside the half-precision gradients that the products make. Nanotron
+  // frees these at once, but for the buckets of PyTorch's DDP, which it needs with more than one replica.
+  const bool half_stay = training.stack == Stack::deepspeed || plan.replicas() > 1;
+  if (gradients == 4 && half_stay) recipe.gradients = 4 + 2;
   // DeepSpeed's optimizer holds fp32 gradients, too (DeepSpeed pull 5099: 4 + 16/d).
   if (training.stack == Stack::deepspeed) recipe.optimizer += 4;
   return recipe;
@@ -43,7 +45,7 @@ std::int64_t expert_shard_ranks(const Plan& plan) {
 }
 
 StateBytes state_bytes(const RankParameters& parameters, const Plan& plan, const Training& training) {
-  const Recipe recipe = recipe_of(training);
+  const Recipe recipe = recipe_of(plan, training);
   const std::int64_t all = parameters.total();
   const std::int64_t share = owned(parameters, plan);
   return {.parameters = bytes(recipe.parameters * (plan.zero >= 3 ? share : all)),
@@ -54,9 +56,8 @@ StateBytes state_bytes(const RankParameters& parameters, const Plan& plan, const
 Bytes step_temporaries(const RankParameters& parameters, const Plan& plan, const Training& training) {
   if (training.stack == Stack::fsdp || training.precision == Precision::fp32) return {};
   const bool half_gradients = gradient_bytes(training) == 2 && training.stack != Stack::deepspeed;
-  const bool half_moments = training.moments != Precision::fp32;
-  const std::int64_t copies = (half_gradients ? 1 : 0) + (half_moments ? 1 : 0);
-  return bytes(4 * copies * (plan.zero >= 1 ? owned(parameters, plan) : parameters.total()));
+  if (!half_gradients && training.moments == Precision::fp32) return {};
+  return bytes(4 * (plan.zero >= 1 ? owned(parameters, plan) : parameters.total()));
 }
 
 }  // namespace foretrain

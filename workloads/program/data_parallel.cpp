@@ -116,8 +116,7 @@ void DataParallelWriter::keep_window() {
 
 /// With ZeRO 1 and 2 the parameters that the last step updated come in buckets in the order of their use.
 void DataParallelWriter::begin_step() {
-  if (plan().zero != 1 && plan().zero != 2) return;
-  if (!plan().overlap.dp) return;
+  if (!stage_.in.optimizer || !plan().overlap.dp || (plan().zero != 1 && plan().zero != 2)) return;
   for (std::int32_t c = 0; c < stage_.chunks(); ++c) {
     std::vector<Unit>& units = chunks_[static_cast<std::size_t>(c)].units;
     RankParameters bucket;

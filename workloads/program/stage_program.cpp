@@ -61,6 +61,7 @@ class StageWriter {
       }
     }
     if (stage_.in.optimizer) end_of_step();
+    take_throw_away_gradients(-1);
     return std::move(track_).finish();
   }
 
@@ -343,7 +344,13 @@ class StageWriter {
     track_.memory("parameters", MemoryPart::parameters, states.parameters);
     track_.memory("gradients", MemoryPart::gradients, states.gradients);
     track_.memory("optimizer", MemoryPart::optimizer, states.optimizer);
-    track_.memory("throw-away gradients", MemoryPart::buffers, throw_away_gradients(in.model, in.plan, in.training));
+    take_throw_away_gradients(1);
+  }
+  /// They stay for the next step; one step by itself ends with its states, as it began.
+  void take_throw_away_gradients(std::int64_t sign) {
+    const StageInput& in = stage_.in;
+    const Bytes held = throw_away_gradients(in.model, in.plan, in.training);
+    track_.memory("throw-away gradients", MemoryPart::buffers, sign * held);
   }
   [[nodiscard]] ChunkSpan span_of(std::int32_t chunk) const {
     return chunk_span(stage_.in.layers, stage_.stage_of(chunk));

@@ -1,0 +1,36 @@
+// What the tests of the memory model share.
+#pragma once
+
+#include "tests/workloads/gpus.h"
+#include "workloads/memory.h"
+
+namespace foretrain {
+
+/// Megatron-LM of 2022: half-precision gradients, unfused attention.
+inline Training megatron_2022(std::int64_t microbatch) {
+  return {.sequence_length = 2048,
+          .global_batch = microbatch,
+          .microbatch = microbatch,
+          .precision = Precision::fp16,
+          .attention = AttentionKernel::unfused};
+}
+
+struct Symbols {
+  double s, b, h, a, t;
+};
+inline Symbols symbols(const Model& m, const Plan& p, const Training& t) {
+  return {static_cast<double>(t.sequence_length), static_cast<double>(t.microbatch), static_cast<double>(m.hidden),
+          static_cast<double>(m.heads), static_cast<double>(p.tp)};
+}
+
+/// DeepSeek-V3 (arXiv 2412.19437, section 4.2), without MTP.
+inline Model deepseek_v3() {
+  Model m = llama({61, 7168, 18432, 128, 128, 129280});
+  m.latent = LatentAttention{.query_rank = 1536, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128};
+  m.experts = Experts{.count = 256, .topk = 8, .ffn_hidden = 2048, .shared_ffn_hidden = 2048, .first_dense = 3};
+  return m;
+}
+
+inline double counted(Bytes b) { return static_cast<double>(b.count()); }
+
+}  // namespace foretrain
