@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "scenarios/result.h"
+#include "workloads/cost/flops.h"
 
 namespace foretrain {
 
@@ -76,18 +77,6 @@ Breakdown scaled_by(const Breakdown& b, double f) {
           b.dp * f,      b.pp * f,        b.bubble * f, b.optimizer * f, b.other * f};
 }
 
-/// FLOPs that recomputation adds to a step: the layers' forward again, or the attention core's.
-double recomputed_flops(const Scenario& s) {
-  const ForwardFlops f = forward_flops(s.model, s.training.sequence_length, s.training.attention_flops);
-  const auto& modules = s.training.recompute_modules;
-  double again = 0;
-  if (s.training.recompute == Recompute::full) again = f.linear + f.attention;
-  if (s.training.recompute == Recompute::selective &&
-      std::find(modules.begin(), modules.end(), RecomputeModule::attention) != modules.end())
-    again = f.attention;
-  return again * static_cast<double>(s.training.global_batch);
-}
-
 void sum_up_rates(Result& r) {
   const Scenario& s = r.scenario;
   const double gpus = static_cast<double>(s.gpus);
@@ -100,7 +89,7 @@ void sum_up_rates(Result& r) {
   r.tokens_per_s = tokens / r.step_time_s;
   r.tokens_per_s_per_gpu = r.tokens_per_s / gpus;
   r.model_tflops_per_gpu = flops * per_gpu_s * 1e-12;
-  r.hardware_tflops_per_gpu = (flops + recomputed_flops(s)) * per_gpu_s * 1e-12;
+  r.hardware_tflops_per_gpu = (flops + recomputed_flops(s.model, s.plan, s.training)) * per_gpu_s * 1e-12;
   r.mfu = r.model_tflops_per_gpu * 1e12 / peak;
   r.hfu = r.hardware_tflops_per_gpu * 1e12 / peak;
 }
