@@ -84,8 +84,8 @@ double recomputed_flops(const Model& model, const Plan& plan, const Training& tr
     const double counted = keys_met(model, kind, length, training.attention_flops);
     flops += static_cast<double>(layers) * (again.linear + again.attention * counted / executed);
   }
-  // Every layer is on tp x cp ranks of each of the dp replicas, which share the global batch.
-  return flops * static_cast<double>(plan.tp * plan.cp * (training.global_batch / training.microbatch));
+  // Every layer is on tp x cp ranks of each of the dp replicas.
+  return flops * static_cast<double>(plan.tp * plan.cp * plan.dp * microbatches(plan, training));
 }
 
 }  // namespace foretrain
