@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/workloads/expert_models.h"
+#include "workloads/cost/flops.h"
 #include "workloads/cost/layer.h"
 #include "workloads/shard.h"
 
@@ -182,6 +183,22 @@ RC_GTEST_PROP(ExpertCostProperties, SplittingByTpNeverLessensTheWork, ()) {
   RC_ASSERT(share.forward() * tp >= whole.forward());
   RC_ASSERT(share.backward() * tp >= whole.backward());
   RC_ASSERT(share.forward() < whole.forward());
+}
+
+// Products and attention at their achieved rates are a floor; twice that is far from any stack whose experts have
+// thousands of rows.
+TEST(ExpertCost, LayerLiesBetweenItsArithmeticAndTwiceThat) {
+  const Gpu gpu = h100_80gb();
+  for (const Model& model : {mixtral(), deepseek_v3()}) {
+    const Plan plan{.dp = 64, .ep = model.experts->count / 4};
+    const RankFlops flops = layer_flops(model, plan, short_training(), experts);
+    const double floor = flops.linear / gpu.matmul.per_second() + flops.attention / gpu.flash_attention.per_second();
+    const LayerCost cost = layer_cost(gpu, model, plan, short_training(), experts);
+    EXPECT_GT(cost.forward().seconds(), floor);
+    EXPECT_LT(cost.forward().seconds(), 2 * floor);
+    EXPECT_GT(cost.backward().seconds(), 2 * floor);
+    EXPECT_LT(cost.backward().seconds(), 4 * floor);
+  }
 }
 
 TEST(ExpertRecompute, ActivationOfRoutedAndSharedExperts) {
