@@ -6,6 +6,7 @@
 
 #include "scenarios/result.h"
 #include "workloads/cost/flops.h"
+#include "workloads/expert_routing.h"
 
 namespace foretrain {
 
@@ -249,6 +250,13 @@ std::vector<Pace> rank_paces(const Faults& faults, const Fabric& fabric, const J
   return by_rank;
 }
 
+std::vector<std::uint32_t> rank_nodes(const Fabric& fabric, const Job& job) {
+  std::vector<std::uint32_t> by_rank;
+  by_rank.reserve(job.placement.size());
+  for (const GpuId gpu : job.placement) by_rank.push_back(fabric.node_of(gpu).value);
+  return by_rank;
+}
+
 /// What a plan asks of collectives that they cannot do (a forced algorithm, sends that are too many) is the user's
 /// mistake.
 Measured play(const Scenario& scenario, const Fabric& fabric, const Job& job, const SimulateOptions& how) {
@@ -270,6 +278,7 @@ Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
   const Gpu& gpu = scenario.cluster.gpu;
   Workload w = generate(scenario.model, scenario.plan, scenario.training, gpu,
                         stage_cost(gpu, scenario.model, scenario.plan, scenario.training, slowdown), true);
+  set_expert_exchanges(scenario.model, scenario.plan, rank_nodes(fabric, w.job), w.job);
   w.job.pace = rank_paces(scenario.faults, fabric, w.job);
   SimulateOptions how{.fidelity = scenario.network.fidelity,
                       .routing = scenario.network.routing,

@@ -15,8 +15,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "sim/communicator.h"
 
 namespace foretrain {
 
@@ -38,6 +41,8 @@ struct Exchange {
   Share copies_per_node = whole_share;
   /// The same of one member, over NVLink; at most `copies_per_node`.
   Share copies_per_rank = whole_share;
+  /// The software's own choice of `pairwise` or `two_hop`, where neither is forced.
+  std::optional<Algorithm> usual = {};
   friend bool operator==(const Exchange&, const Exchange&) = default;
 
   [[nodiscard]] double demand_of(std::size_t member) const { return demand.empty() ? 1 : as_factor(demand[member]); }

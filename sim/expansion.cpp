@@ -97,7 +97,7 @@ class Expander {
       PlannedCall planned{.op = call.op, .size = call.size};
       planned.row = out_.row_of(communicator.dimension, call.op);
       if (layout.ranks() > 1) {
-        const Decision& d = decide(call, shape);
+        const Decision& d = decide(call, shape, forced_of(call.op, context.exchange));
         planned.choice = d.choice;
         planned.latency = planned.idle_time = d.latency;
         planned.moves = call.size > 0 && moves_bytes(call.op);
@@ -115,12 +115,20 @@ class Expander {
     return communicator.exchange ? job_.exchanges[*communicator.exchange] : even_exchange;
   }
 
-  const Decision& decide(const DistinctCall& call, const GroupShape& shape) {
-    const auto key = std::tuple(call.op, call.size, shape);
+  /// What is forced of a call: by the run, or for want of that by the software that makes it.
+  Forced forced_of(Collective op, const Exchange& exchange) const {
+    Forced forced = options_.forced;
+    const bool said = forced.algorithm == Algorithm::pairwise || forced.algorithm == Algorithm::two_hop;
+    if (is_all_to_all(op) && exchange.usual && !said) forced.algorithm = exchange.usual;
+    return forced;
+  }
+
+  const Decision& decide(const DistinctCall& call, const GroupShape& shape, const Forced& forced) {
+    const auto key = std::tuple(call.op, call.size, shape, forced.algorithm);
     if (const auto at = decisions_.find(key); at != decisions_.end()) return at->second;
     const Collective op = played_as(call.op);
     const Bytes size = moves_bytes(call.op) ? bytes(call.size) : Bytes{};
-    const Choice choice = choose(op, size, shape, transport_, options_.forced);
+    const Choice choice = choose(op, size, shape, transport_, forced);
     const CollectiveAlgorithm& how = algorithm(choice.algorithm);
     return decisions_
         .emplace(key, Decision{choice, how.latency(op, choice.protocol, size, shape, transport_),
@@ -188,7 +196,7 @@ class Expander {
   std::unique_ptr<Router> router_;
   std::optional<SendPlanner> planner_;  // flows only
   std::vector<std::vector<std::vector<DistinctCall>>> calls_of_program_;
-  std::map<std::tuple<Collective, std::int64_t, GroupShape>, Decision> decisions_;
+  std::map<std::tuple<Collective, std::int64_t, GroupShape, std::optional<Algorithm>>, Decision> decisions_;
   std::vector<double> rate_cap_;
   Expansion out_;
 };

@@ -13,6 +13,14 @@ Bytes activation_message(const Model& model, const Plan& plan, const Training& t
                model.hidden);
 }
 
+std::optional<Bytes> latent_message(const Model& model, const Plan& plan, const Training& training) {
+  if (!model.latent) return std::nullopt;
+  const LatentAttention& m = *model.latent;
+  const std::int64_t query = m.query_rank > 0 ? m.query_rank : model.hidden;
+  return bytes(activation_bytes(training.precision) * shard_of(model, plan, training).tokens *
+               (query + m.kv_rank + m.rope_dim));
+}
+
 Bytes expert_message(const Model& model, const Plan& plan, const Training& training) {
   const std::int64_t tokens = shard_of(model, plan, training).sequence_tokens;
   const Bytes once = bytes(activation_bytes(training.precision) * tokens * model.hidden);

@@ -6,49 +6,14 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 
-#include "sim/simulate.h"
-#include "tests/support/small_fabric.h"
+#include "tests/workloads/layer_play.h"
 
 namespace foretrain {
 namespace {
 
-struct Setting {
-  Model model;
-  Plan plan;
-  Training training;
-  StageCost cost;
-  Gpu gpu = {};
-};
-
-Model some_model(bool experts) {
-  Model m{.name = "small",
-          .layers = 2,
-          .hidden = 96,
-          .ffn_hidden = 256,
-          .heads = 16,
-          .kv_heads = 8,
-          .head_dim = 6,
-          .vocabulary = 512};
-  if (experts) m.experts = Experts{.count = 16, .topk = 2, .ffn_hidden = 64};
-  return m;
-}
-
-using Steps = std::function<void(LayerWriter&)>;
-constexpr Place here{0, 0, 0};
-constexpr Place there{1, 1, 1};  // another microbatch's
-
-Program play_on_track(const Setting& s, const Steps& steps) {
-  const std::vector<std::int64_t> layers{s.model.layers};
-  const StageInput in{s.model, s.plan, s.training, s.gpu, s.cost, layers};
-  const Stage stage{in};
-  Track track;
-  LayerWriter writer(stage, track);
-  steps(writer);
-  return std::move(track).finish();
-}
+using namespace test;
 
 void forward(LayerWriter& w) { w.forward(Work::compute, "F", here); }
 void backward(LayerWriter& w) { w.backward(here); }
@@ -212,6 +177,25 @@ TEST(Layers, latent_attention_sends_keys_and_values_of_their_own_widths) {
   EXPECT_EQ(messages_of(s, forward), (Messages{{{Slot::cp, Collective::shift}, 3 * (2 * 16 * 16 * (12 + 8))}}));
 }
 
+/// Megatron-Core projects into latents on the sequence shard and gathers those: of width 24 + 32 + 4 instead of 96; an
+/// uncompressed query needs the activation.
+TEST(Layers, latent_attention_gathers_latents) {
+  Setting s{
+      .model = some_model(false), .plan = {.tp = 4, .sequence_parallel = true}, .training = {.sequence_length = 64}};
+  s.model.kv_heads = s.model.heads;
+  for (const std::int64_t rank : {24, 0}) {
+    s.model.latent = LatentAttention{.query_rank = rank, .kv_rank = 32, .nope_dim = 8, .rope_dim = 4, .value_dim = 8};
+    const std::int64_t activation = 2 * 64 * 96;
+    const std::int64_t latents = 2 * 64 * ((rank > 0 ? rank : 96) + 32 + 4);
+    EXPECT_EQ(messages_of(s, forward), (Messages{{{Slot::tp, Collective::all_gather}, latents + activation},
+                                                 {{Slot::tp, Collective::reduce_scatter}, 2 * activation}}));
+    // Of the output gradients, then of the saved inputs, whose gradients are scattered.
+    EXPECT_EQ(messages_of(s, backward),
+              (Messages{{{Slot::tp, Collective::all_gather}, 2 * activation + latents + activation},
+                        {{Slot::tp, Collective::reduce_scatter}, latents + activation}}));
+  }
+}
+
 /// Experts padded to 1.25 times the mean take so many copies, whoever asks for them.
 TEST(Layers, a_capacity_sizes_the_message) {
   Setting s{.model = some_model(true), .plan = {.dp = 4, .ep = 4}, .training = {.sequence_length = 64}};
@@ -294,42 +278,6 @@ TEST(Recompute, attention_exchanges_keys_and_values_again) {
 
 // ---- time ----
 
-/// One GPU a node on a network of `rate` bytes a second without latencies.
-constexpr std::int64_t rate = 1'000'000'000;
-Transport bare_transport() {
-  Transport t;
-  t.node.launch = t.node.ll128_step = t.node.ring_step = t.node.nvls_fill = {};
-  t.network.ll_step = t.network.ll128_step = t.network.ring_step = t.network.tree_step = {};
-  t.network.efficiency = t.node.p2p_efficiency = 1;
-  t.node.ring_rate = bytes_per_second(rate * 1000);
-  return t;
-}
-
-void bind_slot(Job& job, Slot slot, std::uint8_t dimension, const RankGroups& all) {
-  for (const auto& group : all) {
-    job.communicators.push_back({.members = group, .dimension = dimension});
-    for (const RankId r : group)
-      job.ranks[r.index()].slots[static_cast<std::size_t>(slot)] = id_at<CommunicatorId>(job.communicators.size() - 1);
-  }
-}
-
-Measured measure(const Setting& s, const Steps& steps) {
-  Job job;
-  job.programs.push_back(play_on_track(s, steps));
-  job.activities = {"compute", "recompute", "optimizer", "other"};
-  job.dimensions = {{"tp", false}, {"cp", false}, {"ep", false}};
-  for (std::int64_t r = 0; r < s.plan.ranks(); ++r) {
-    job.ranks.push_back({0, std::vector<CommunicatorId>(4)});
-    job.placement.push_back(id_at<GpuId>(static_cast<std::size_t>(r)));
-  }
-  bind_slot(job, Slot::tp, 0, groups(s.plan, Axis::tp));
-  bind_slot(job, Slot::cp, 1, groups(s.plan, Axis::cp));
-  bind_slot(job, Slot::ep, 2, expert_groups(s.plan, Axis::ep));
-  bind_slot(job, Slot::etp, 2, expert_groups(s.plan, Axis::tp));
-  const Fabric fabric =
-      test::build({.nodes = static_cast<std::uint32_t>(s.plan.ranks()), .gpus = 1, .nic = bytes_per_second(rate)});
-  return simulate(fabric, bare_transport(), job, {.forced = {Algorithm::ring, Protocol::simple}});
-}
 Duration time_of(const Setting& s, const Steps& steps) { return measure(s, steps).step; }
 
 Duration on_wire(std::int64_t size) { return seconds(static_cast<double>(size) / static_cast<double>(rate)); }

@@ -27,7 +27,8 @@ ProductPair LayerWriter::attention(const LayerCost& c) const {
           .out = c.projection,
           .residual = c.attention_residual,
           .core_again = again,
-          .recompute = c.attention_recompute - (again ? c.core.forward : Duration{})};
+          .recompute = c.attention_recompute - (again ? c.core.forward : Duration{}),
+          .input = latent_message(stage_.in.model, stage_.in.plan, stage_.in.training)};
 }
 
 ProductPair LayerWriter::mlp(const LayerCost& c) {

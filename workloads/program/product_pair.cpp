@@ -17,7 +17,9 @@ void ProductPairWriter::products(const ProductPair& pair, const Booking& b) {
   second(pair, b);
 }
 
-void ProductPairWriter::first(const ProductPair& pair, const Booking& b) { tensor_.gather_into(b, pair.in.forward); }
+void ProductPairWriter::first(const ProductPair& pair, const Booking& b) {
+  tensor_.gather_into(b, pair.in.forward, input_of(pair));
+}
 
 void ProductPairWriter::second(const ProductPair& pair, const Booking& b) { tensor_.reduce_from(b, pair.out.forward); }
 
@@ -51,39 +53,39 @@ void ProductPairWriter::backward_whole(const ProductPair& pair, const Booking& b
   second_backward(pair, b);
   core_backward(pair, b);
   first_backward(pair, b);
-  track_.compute(b.work, b.label, pair.norm.backward_input, b.place);
+  track_.compute(b.work, b.label, pair.norm.backward(), b.place);
 }
 
 void ProductPairWriter::second_backward(const ProductPair& pair, const Booking& b) {
-  tensor_.gather_into(b, pair.out.backward_input);
+  tensor_.gather_into(b, pair.out.backward_input, tensor_.activation());
   track_.compute(b.work, b.label, pair.out.backward_weight, b.place);
 }
 
 /// The saved input is gathered again under the input gradient of the product that needs it, and that gradient is
 /// scattered (or reduced) under the same product's weight gradient (Megatron-Core; Korthikanti 2022, section 4.2.2).
 void ProductPairWriter::first_backward(const ProductPair& pair, const Booking& b) {
-  const auto saved_input = tensor_.regather(b.place);
+  const auto saved_input = tensor_.regather(input_of(pair), b.place);
   track_.compute(b.work, b.label, pair.in.backward_input, b.place);
-  const auto input_gradient = tensor_.reduce_gradient(b.place);
+  const auto input_gradient = tensor_.reduce_gradient(input_of(pair), b.place);
   track_.hold(saved_input);
   track_.compute(b.work, b.label, pair.in.backward_weight, b.place);
   track_.hold(input_gradient);
 }
 
 void ProductPairWriter::backward_input(const ProductPair& pair, const Booking& b) {
-  tensor_.gather_into(b, pair.out.backward_input);
+  tensor_.gather_into(b, pair.out.backward_input, tensor_.activation());
   core_backward(pair, b);
   track_.compute(b.work, b.label, pair.in.backward_input, b.place);
-  track_.hold(tensor_.reduce_gradient(b.place));
+  track_.hold(tensor_.reduce_gradient(input_of(pair), b.place));
   track_.compute(b.work, b.label, pair.norm.backward_input, b.place);
 }
 
 /// The saved input is gathered again here, beside the weight gradient that does not need it.
 void ProductPairWriter::backward_weight(const ProductPair& pair, const Booking& b) {
-  const auto saved_input = tensor_.regather(b.place);
+  const auto saved_input = tensor_.regather(input_of(pair), b.place);
   track_.compute(b.work, b.label, pair.out.backward_weight, b.place);
   track_.hold(saved_input);
-  track_.compute(b.work, b.label, pair.in.backward_weight, b.place);
+  track_.compute(b.work, b.label, pair.in.backward_weight + pair.norm.backward_weight, b.place);
 }
 
 }  // namespace foretrain

@@ -8,11 +8,14 @@
 namespace foretrain {
 
 struct ProductPair {
-  PartCost norm, in;
+  PartCost norm;  ///< on the sequence shard: MLA's products into latents are part of it
+  PartCost in;
   std::optional<PartCost> core;  ///< attention proper; an MLP has none
   PartCost out, residual;
   bool core_again = false;  ///< the core is played again before the backward, with its communication
   Duration recompute;       ///< so is this, from memory
+  /// What is gathered for the first product: the activation, unless said otherwise.
+  std::optional<Bytes> input = {};
 };
 
 class ProductPairWriter {
@@ -31,6 +34,7 @@ class ProductPairWriter {
   void first_backward(const ProductPair& pair, const Booking& b);
 
  private:
+  [[nodiscard]] Bytes input_of(const ProductPair& pair) const { return pair.input.value_or(tensor_.activation()); }
   void core_forward(const ProductPair& pair, const Booking& b);
   void core_backward(const ProductPair& pair, const Booking& b);
   void backward_whole(const ProductPair& pair, const Booking& b);

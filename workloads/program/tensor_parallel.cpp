@@ -12,7 +12,7 @@ constexpr std::int64_t pieces_max = 4;
 }  // namespace
 
 TensorParallel::TensorParallel(const Stage& stage, Track& track)
-    : stage_(stage), track_(track), message_(activation_message(stage.in.model, stage.in.plan, stage.in.training)) {}
+    : stage_(stage), track_(track), activation_(activation_message(stage.in.model, stage.in.plan, stage.in.training)) {}
 
 Collective TensorParallel::reduction() const {
   return stage_.sequence_parallel() ? Collective::reduce_scatter : Collective::all_reduce;
@@ -24,24 +24,24 @@ Event TensorParallel::call(Collective op, Bytes size, Place where) {
   return track_.call(Slot::tp, to_text(op), op, size, where);
 }
 
-void TensorParallel::exchange(Collective op, Place where) { track_.hold(call(op, message_, where)); }
+void TensorParallel::exchange(Collective op, Place where) { track_.hold(call(op, activation_, where)); }
 
 /// The first piece of the product needs only the rank's own shard. Of a ring's t - 1 steps each brings one more shard
 /// of 1/t: as much as an all-gather of 1/(t-1) of the message brings.
-void TensorParallel::gather_into(const Booking& b, Duration products) {
+void TensorParallel::gather_into(const Booking& b, Duration products, Bytes message) {
   if (!stage_.sequence_parallel()) {
     track_.compute(b.work, b.label, products, b.place);
     return;
   }
   if (!in_pieces() || products == Duration{}) {
-    exchange(Collective::all_gather, b.place);
+    track_.hold(call(Collective::all_gather, message, b.place));
     track_.compute(b.work, b.label, products, b.place);
     return;
   }
   const std::int64_t pieces = std::min(stage_.in.plan.tp, pieces_max);
   for (std::int64_t i = 0; i < pieces; ++i) {
     std::optional<Event> next;
-    if (i + 1 < pieces) next = call(Collective::all_gather, cut(message_, pieces - 1, i), b.place);
+    if (i + 1 < pieces) next = call(Collective::all_gather, cut(message, pieces - 1, i), b.place);
     track_.compute(b.work, b.label, cut(products, pieces, i), b.place);
     if (next) track_.hold(*next);
   }
@@ -56,19 +56,19 @@ void TensorParallel::reduce_from(const Booking& b, Duration products) {
   std::optional<Event> last;
   for (std::int64_t i = 0; i < pieces_max; ++i) {
     track_.compute(b.work, b.label, cut(products, pieces_max, i), b.place);
-    last = call(Collective::reduce_scatter, cut(message_, pieces_max, i), b.place);
+    last = call(Collective::reduce_scatter, cut(activation_, pieces_max, i), b.place);
   }
   track_.hold(*last);
 }
 
-std::optional<Event> TensorParallel::regather(Place where) {
+std::optional<Event> TensorParallel::regather(Bytes message, Place where) {
   if (!stage_.sequence_parallel()) return std::nullopt;
-  return call(Collective::all_gather, message_, where);
+  return call(Collective::all_gather, message, where);
 }
 
-std::optional<Event> TensorParallel::reduce_gradient(Place where) {
+std::optional<Event> TensorParallel::reduce_gradient(Bytes message, Place where) {
   if (!stage_.tensor_parallel()) return std::nullopt;
-  return call(reduction(), message_, where);
+  return call(reduction(), message, where);
 }
 
 }  // namespace foretrain

@@ -19,15 +19,17 @@ class TensorParallel {
 
   /// A collective of the whole activation that the next compute waits for.
   void exchange(Collective op, Place where);
-  /// Products over the whole sequence, behind or beside the gathering of its shards.
-  void gather_into(const Booking& b, Duration products);
+  /// Products over the whole sequence, behind or beside the gathering of its shards, `message` in all.
+  void gather_into(const Booking& b, Duration products, Bytes message);
   /// Products whose partial sums are scattered or reduced, behind or beside them.
   void reduce_from(const Booking& b, Duration products);
   /// Gathers the saved shards of a column-split product's input again, for its weight gradient; nothing to wait for
   /// without sequence parallelism, which saves the whole.
-  std::optional<Event> regather(Place where);
+  std::optional<Event> regather(Bytes message, Place where);
   /// Starts to sum up an input gradient.
-  std::optional<Event> reduce_gradient(Place where);
+  std::optional<Event> reduce_gradient(Bytes message, Place where);
+  /// The whole activation of a microbatch.
+  [[nodiscard]] Bytes activation() const { return activation_; }
 
  private:
   [[nodiscard]] Collective reduction() const;
@@ -36,7 +38,7 @@ class TensorParallel {
 
   const Stage& stage_;
   Track& track_;
-  Bytes message_;
+  Bytes activation_;
 };
 
 }  // namespace foretrain
