@@ -22,10 +22,10 @@ std::optional<Bytes> latent_message(const Model& model, const Plan& plan, const 
 }
 
 Bytes expert_message(const Model& model, const Plan& plan, const Training& training) {
-  const std::int64_t tokens = shard_of(model, plan, training).sequence_tokens;
-  const Bytes once = bytes(activation_bytes(training.precision) * tokens * model.hidden);
-  if (plan.experts == ExpertExchange::all_gather) return once;
-  const Bytes copies = once * model.experts->topk;
+  const Shard s = shard_of(model, plan, training);
+  const Bytes token = bytes(activation_bytes(training.precision) * model.hidden);
+  if (plan.experts == ExpertExchange::all_gather) return token * s.sequence_tokens;
+  const Bytes copies = token * s.sent_copies;
   return plan.expert_capacity > 0 ? bytes_rounded(static_cast<double>(copies.count()) * plan.expert_capacity) : copies;
 }
 

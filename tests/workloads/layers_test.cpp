@@ -128,7 +128,7 @@ StageCost some_cost(const Model& model) {
     LayerCost& l = cost.layers[kind.index()];
     for (PartCost* p : {&l.attention_norm, &l.core, &l.attention_residual, &l.mlp_norm, &l.mlp_residual})
       *p = some_part(false);
-    for (PartCost* p : {&l.qkv, &l.projection}) *p = some_part(true);
+    for (PartCost* p : {&l.down, &l.qkv, &l.projection}) *p = some_part(true);
     if (!kind.experts) {
       for (PartCost* p : {&l.mlp_in, &l.mlp_out}) *p = some_part(true);
       continue;

@@ -10,11 +10,11 @@ ContextParallel::ContextParallel(const Stage& stage, Track& track) : stage_(stag
   const StageInput& in = stage.in;
   const Shard s = shard_of(in.model, in.plan, in.training);
   const std::int64_t element = activation_bytes(in.training.precision);
-  const auto of = [&](std::int64_t heads, std::int64_t width) { return bytes(element * s.tokens * heads * width); };
-  query_ = of(s.heads, in.model.qk_dim());
-  key_ = of(s.kv_heads, in.model.qk_dim());
-  value_ = of(s.kv_heads, in.model.value_dim());
-  output_ = of(s.heads, in.model.value_dim());
+  const auto of = [&](std::int64_t width) { return bytes(element * s.tokens * width); };
+  query_ = of(s.query);
+  key_ = of(s.key);
+  value_ = of(s.value);
+  output_ = of(s.attention);
 }
 
 Event ContextParallel::call(Collective op, Bytes size, Place where) {
@@ -25,7 +25,7 @@ Event ContextParallel::call(Collective op, Bytes size, Place where) {
 void ContextParallel::exchange(Collective op, std::initializer_list<Bytes> sizes, Place where) {
   std::optional<Event> last;
   for (const Bytes size : sizes) last = call(op, size, where);
-  track_.hold(*last);
+  track_.hold(last);
 }
 
 void ContextParallel::forward(const Booking& b, Duration attention) {
@@ -69,7 +69,7 @@ void ContextParallel::ring_forward(const Booking& b, Duration attention) {
     std::optional<Event> next;
     if (i + 1 < steps) next = call(Collective::shift, key_ + value_, b.place);
     track_.compute(b.work, b.label, cut(attention, steps, i), b.place);
-    if (next) track_.hold(*next);
+    track_.hold(next);
   }
 }
 

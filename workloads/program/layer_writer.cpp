@@ -21,7 +21,7 @@ const LayerCost& LayerWriter::cost_of(Place where) const {
 /// The core is played apart from what else selective recompute repeats: context parallelism exchanges K and V again.
 ProductPair LayerWriter::attention(const LayerCost& c) const {
   const bool again = recomputes(stage_.in.training, RecomputeModule::attention);
-  return {.norm = c.attention_norm,
+  return {.norm = c.attention_norm + c.down,
           .in = c.qkv,
           .core = c.core,
           .out = c.projection,

@@ -1,15 +1,8 @@
 #include "workloads/program/tensor_parallel.h"
 
-#include <algorithm>
+#include "workloads/shard.h"
 
 namespace foretrain {
-namespace {
-
-/// Into how many pieces a product is cut beside its scatter: Megatron-Core's number of splits of a pipelined
-/// reduce-scatter. A ring of more ranks than that goes around in as many pieces too, to bound the number of operations.
-constexpr std::int64_t pieces_max = 4;
-
-}  // namespace
 
 TensorParallel::TensorParallel(const Stage& stage, Track& track)
     : stage_(stage), track_(track), activation_(activation_message(stage.in.model, stage.in.plan, stage.in.training)) {}
@@ -17,8 +10,6 @@ TensorParallel::TensorParallel(const Stage& stage, Track& track)
 Collective TensorParallel::reduction() const {
   return stage_.sequence_parallel() ? Collective::reduce_scatter : Collective::all_reduce;
 }
-
-bool TensorParallel::in_pieces() const { return stage_.in.plan.overlap.tp && stage_.sequence_parallel(); }
 
 Event TensorParallel::call(Collective op, Bytes size, Place where) {
   return track_.call(Slot::tp, to_text(op), op, size, where);
@@ -29,36 +20,33 @@ void TensorParallel::exchange(Collective op, Place where) { track_.hold(call(op,
 /// The first piece of the product needs only the rank's own shard. Of a ring's t - 1 steps each brings one more shard
 /// of 1/t: as much as an all-gather of 1/(t-1) of the message brings.
 void TensorParallel::gather_into(const Booking& b, Duration products, Bytes message) {
-  if (!stage_.sequence_parallel()) {
+  const std::int64_t pieces = product_pieces(stage_.in.plan).gather;
+  if (pieces == 1 || products == Duration{}) {
+    if (stage_.sequence_parallel()) track_.hold(call(Collective::all_gather, message, b.place));
     track_.compute(b.work, b.label, products, b.place);
     return;
   }
-  if (!in_pieces() || products == Duration{}) {
-    track_.hold(call(Collective::all_gather, message, b.place));
-    track_.compute(b.work, b.label, products, b.place);
-    return;
-  }
-  const std::int64_t pieces = std::min(stage_.in.plan.tp, pieces_max);
   for (std::int64_t i = 0; i < pieces; ++i) {
     std::optional<Event> next;
     if (i + 1 < pieces) next = call(Collective::all_gather, cut(message, pieces - 1, i), b.place);
     track_.compute(b.work, b.label, cut(products, pieces, i), b.place);
-    if (next) track_.hold(*next);
+    track_.hold(next);
   }
 }
 
 void TensorParallel::reduce_from(const Booking& b, Duration products) {
-  if (!in_pieces() || products == Duration{}) {
+  const std::int64_t pieces = product_pieces(stage_.in.plan).scatter;
+  if (pieces == 1 || products == Duration{}) {
     track_.compute(b.work, b.label, products, b.place);
     if (stage_.tensor_parallel()) exchange(reduction(), b.place);
     return;
   }
   std::optional<Event> last;
-  for (std::int64_t i = 0; i < pieces_max; ++i) {
-    track_.compute(b.work, b.label, cut(products, pieces_max, i), b.place);
-    last = call(Collective::reduce_scatter, cut(activation_, pieces_max, i), b.place);
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    track_.compute(b.work, b.label, cut(products, pieces, i), b.place);
+    last = call(Collective::reduce_scatter, cut(activation_, pieces, i), b.place);
   }
-  track_.hold(*last);
+  track_.hold(last);
 }
 
 std::optional<Event> TensorParallel::regather(Bytes message, Place where) {

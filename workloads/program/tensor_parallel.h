@@ -33,7 +33,6 @@ class TensorParallel {
 
  private:
   [[nodiscard]] Collective reduction() const;
-  [[nodiscard]] bool in_pieces() const;
   Event call(Collective op, Bytes size, Place where);
 
   const Stage& stage_;
