@@ -90,7 +90,7 @@ FileText read_file(const fs::path& file, std::size_t most) {
   return {std::move(text), {}};
 }
 
-FileText read_part(const fs::path& file) {
+FileText read_regular_file(const fs::path& file) {
   std::error_code error;
   const bool special = fs::exists(file, error) && !fs::is_directory(file, error) && !fs::is_regular_file(file, error);
   return special ? FileText{{}, "it is not a regular file"} : read_file(file);
@@ -128,7 +128,7 @@ std::optional<YamlNode> Catalogue::load(const YamlNode& name, Shelf shelf, const
   const fs::path file_path = by_path ? name.place.source->folder / wanted : file(shelf, wanted);
   const std::vector<std::string> known = names(shelf);
   const bool listed = std::find(known.begin(), known.end(), wanted) != known.end();
-  FileText file_text = by_path || listed ? read_part(file_path) : FileText{{}, "not in the catalogue"};
+  FileText file_text = by_path || listed ? read_regular_file(file_path) : FileText{{}, "not in the catalogue"};
   if (!file_text.text) {
     problems.add(name.place, path,
                  fmt::format("'{}' cannot be read: {}{}; allowed: a path to a YAML file, or one of {}",

@@ -46,8 +46,7 @@ struct FileText {
   std::string error;
 };
 [[nodiscard]] FileText read_file(const std::filesystem::path& file, std::size_t most = yaml_bytes_max);
-/// The same of a file that another names: devices and pipes may wait for ever, so only the file named on the command
-/// line may be one.
-[[nodiscard]] FileText read_part(const std::filesystem::path& file);
+/// The same of a file that a scenario names, which must not be a device or a pipe: those may wait for ever.
+[[nodiscard]] FileText read_regular_file(const std::filesystem::path& file);
 
 }  // namespace foretrain

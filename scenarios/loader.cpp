@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "scenarios/hf_config.h"
 #include "scenarios/sections.h"
 #include "scenarios/settings.h"
 
@@ -124,12 +125,11 @@ Scenario read(const YamlNode& root, const std::string& stem, const Reading& read
   const YamlNode* network = top.child("network");
   const YamlNode* faults = top.child("faults");
   std::optional<YamlNode> model_map, cluster_map;
-  if (const YamlNode* config = model == nullptr ? nullptr : model->find("hf_config")) {
-    problems.add(
-        config->place, "model.hf_config",
-        "is not read by this version; allowed: a catalogue name, a path to a YAML file, or the keys of a model");
-  } else if (model != nullptr)
+  if (model != nullptr && model->find("hf_config") != nullptr) {
+    model_map = resolve_hf_config(*model, problems);
+  } else if (model != nullptr) {
     model_map = reading.catalogue.resolve(*model, Shelf::models, "model", problems);
+  }
   if (cluster != nullptr && cluster->kind == YamlNode::Kind::scalar) {
     top.refuse("cluster", fmt::format("found {} without a number of GPUs; allowed: {{use: {}, gpus: N}}",
                                       described(*cluster), shown(cluster->scalar)));

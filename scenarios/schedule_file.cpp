@@ -342,7 +342,7 @@ std::shared_ptr<const ListedSchedule> read_schedule_text(const std::shared_ptr<c
 
 std::shared_ptr<const ListedSchedule> read_schedule_file(const std::filesystem::path& file, const SourcePlace& asked_at,
                                                          const std::string& path, Problems& problems) {
-  FileText read = read_part(file);
+  FileText read = read_regular_file(file);
   std::string wrong = read.error;
   if (read.text && read.text->size() > yaml_bytes_max) wrong = fmt::format("larger than {} bytes", yaml_bytes_max);
   if (!wrong.empty()) {

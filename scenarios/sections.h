@@ -14,6 +14,19 @@ namespace foretrain {
 inline constexpr std::int64_t gpus_most = std::int64_t{1} << 20;
 inline constexpr IntegerRange group_range{1, 4096};  // tp, cp, pp
 
+/// The same of a model. Each alone keeps to 64 bits what it is multiplied with; all at once are caught by
+/// `parameters_most`.
+namespace model_limits {
+inline constexpr IntegerRange layers{1, 16384};
+inline constexpr IntegerRange heads{1, 4096};  // heads, and elements of one
+inline constexpr IntegerRange width{1, std::int64_t{1} << 20};
+inline constexpr IntegerRange ffn{1, std::int64_t{1} << 22};
+inline constexpr IntegerRange tokens{1, std::int64_t{1} << 24};
+inline constexpr IntegerRange experts{1, 65536};
+inline constexpr IntegerRange mtp{0, 64};
+inline constexpr double parameters_most = 1e18;
+}  // namespace model_limits
+
 struct Reading {
   const Catalogue& catalogue;
   Problems& problems;
@@ -21,6 +34,8 @@ struct Reading {
 
 /// A resolved model (Catalogue::resolve).
 [[nodiscard]] Model read_model(const YamlNode& map, const Reading& reading);
+/// The canonical text of its keys, each line behind `indent`.
+[[nodiscard]] std::string write_model(const Model& model, std::string_view indent);
 [[nodiscard]] FabricSpec read_fabric(const YamlNode& map, const std::string& path, Problems& problems);
 [[nodiscard]] NodeSpec read_node(const YamlNode& map, const std::string& path, Problems& problems);
 [[nodiscard]] Gpu read_gpu(const YamlNode& map, const std::string& path, Problems& problems);
@@ -60,9 +75,6 @@ struct ClusterSection {
 [[nodiscard]] std::optional<std::int64_t> shape_capacity(const FabricSpec& fabric);
 
 /// The words of enumerations that have no `to_text` of their own.
-[[nodiscard]] Words<Norm> norm_words();
-[[nodiscard]] Words<Activation> activation_words();
-[[nodiscard]] Words<Positions> positions_words();
 [[nodiscard]] Words<AttentionFlops> attention_flops_words();
 [[nodiscard]] Words<GpuGeneration> generation_words();
 template <class E>

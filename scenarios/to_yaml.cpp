@@ -15,16 +15,6 @@ std::string list(const E& values) {
   return fmt::format("[{}]", fmt::join(words, ", "));
 }
 
-std::string write_model(const Model& m) {
-  return fmt::format(
-      "model:\n  name: {}\n  layers: {}\n  hidden: {}\n  heads: {}\n  kv_heads: {}\n  head_dim: {}\n  activation: {}\n"
-      "  ffn_hidden: {}\n  vocabulary: {}\n  norm: {}\n  positions: {}\n  max_positions: {}\n  biases: {}\n"
-      "  dropout: {}\n  tied_embeddings: {}\n",
-      word(m.name), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim, word_for(activation_words(), m.activation),
-      m.ffn_hidden, m.vocabulary, word_for(norm_words(), m.norm), word_for(positions_words(), m.positions),
-      m.max_positions, m.biases == all_biases, m.dropout, m.tied_embeddings);
-}
-
 std::string write_gpu(const Gpu& g) {
   const std::string fp8 = g.peak_fp8 == FlopRate{} ? ""
                                                    : fmt::format("    peak_fp8: {}\n    matmul_fp8: {}\n",
@@ -116,7 +106,7 @@ std::string write_faults(const Faults& f) {
 }  // namespace
 
 std::string to_yaml(const Scenario& s) {
-  return fmt::format("name: {}\n", word(s.name)) + write_model(s.model) +
+  return fmt::format("name: {}\n", word(s.name)) + "model:\n" + write_model(s.model, "  ") +
          fmt::format("cluster:\n  name: {}\n  gpus: {}\n", word(s.cluster.name), s.gpus) + write_gpu(s.cluster.gpu) +
          write_fabric(s.cluster.fabric) + write_transport(s.cluster.transport) +
          fmt::format("  jitter: {}\n  max_gpus: {}\n", s.cluster.jitter, s.cluster.max_gpus) +

@@ -23,6 +23,6 @@ int run_scenario(std::span<const std::string> args, const Console& console);    
 int show_topology(std::span<const std::string> args, const Console& console);    // topology.cpp
 int show_collective(std::span<const std::string> args, const Console& console);  // collective.cpp
 int show_schedule(std::span<const std::string> args, const Console& console);    // schedule.cpp
-int import_topology(std::span<const std::string> args, const Console& console);  // import.cpp
+int import_file(std::span<const std::string> args, const Console& console);      // import.cpp
 
 }  // namespace foretrain
