@@ -87,7 +87,7 @@ Model gpt_like(const HfKeys& keys) {
                               4 * m.hidden, false);
   m.norm = Norm::layernorm;
   m.activation = activation_of(keys, Gate::none);
-  m.biases = {.qkv = true, .projection = true, .mlp = true};
+  m.biases = all_biases;
   m.tied_embeddings = keys.boolean({"tie_word_embeddings"}, true);
   return m;
 }

@@ -35,7 +35,7 @@ TEST(CatalogueShelves, HoldWhatTheDesignNames) {
 
 TEST(CatalogueShelves, EveryModelLoadsUnderItsName) {
   for (const std::string& name : names(Shelf::models)) {
-    EXPECT_EQ(parse(good, {"model=" + name, "training.sequence_length=2048", "parallelism.tp=1", "parallelism.dp=16"})
+    EXPECT_EQ(parse(good, {"model=" + name, "training.sequence_length=1024", "parallelism.tp=1", "parallelism.dp=16"})
                   .model.name,
               name);
   }

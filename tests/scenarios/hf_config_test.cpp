@@ -114,7 +114,7 @@ TEST(HfConfigDialects, WhichLayersHaveExperts) {
   EXPECT_EQ(layers("\"mlp_only_layers\": [0, 1]"), "--xxxx");
   EXPECT_EQ(layers("\"mlp_only_layers\": [0, 1, 2, 3, 4, 5]"), "------");
   EXPECT_EQ(refusal(config("\"mlp_only_layers\": [2]")),
-            "c.json:3:62: mlp_only_layers: these layers with experts follow no rule of ours; allowed: dense layers "
+            "c.json:3:57: mlp_only_layers: these layers with experts follow no rule of ours; allowed: dense layers "
             "first, then every k-th with experts");
 }
 
@@ -133,7 +133,7 @@ TEST(HfConfigDialects, WhichLayersAreWindowed) {
             "c.json:2:100: layer_types: these full layers follow no rule of ours; allowed: every k-th layer full");
   EXPECT_EQ(refusal(config(s)), "c.json:2:100: layer_types: 1 types for 4 layers; allowed: one a layer");
   EXPECT_EQ(refusal(config("\"linear_attention\"")),
-            "c.json:2:100: layer_types: found 'linear_attention'; allowed: sliding_attention, full_attention");
+            "c.json:2:100: layer_types: found text \"linear_attention\"; allowed: sliding_attention, full_attention");
 }
 
 TEST(HfConfigDialects, AssumptionsAreSaid) {
@@ -152,7 +152,7 @@ TEST(HfConfigMistakes, NotJson) {
   EXPECT_EQ(refusal("{\"model_type\": \"llama\",\n \"hidden_size\": }"),
             "c.json:2:17: not JSON: cannot go on here; allowed: a config.json of a decoder-only transformer");
   EXPECT_EQ(refusal("{\"model_type\": \"llama\""),
-            "c.json:1:22: not JSON: the text ends too early; allowed: a config.json of a decoder-only transformer");
+            "c.json:1:23: not JSON: the text ends too early; allowed: a config.json of a decoder-only transformer");
   EXPECT_THAT(refusal("{model_type: llama}"), HasSubstr("c.json:1:2: not JSON"));  // YAML, but not JSON
   EXPECT_THAT(refusal("[1, 2]"), HasSubstr("found a list; allowed: a config.json of"));
   EXPECT_THAT(refusal(""), HasSubstr("empty file"));
@@ -166,7 +166,7 @@ TEST(HfConfigMistakes, Values) {
   EXPECT_EQ(refusal(llama_with("64", "-64")),
             "c.json:2:17: hidden_size: -64 is out of range; allowed: a whole number from 1 to 1048576");
   EXPECT_EQ(refusal(llama_with("64", "\"64\"")),
-            "c.json:2:17: hidden_size: found '64'; allowed: a whole number from 1 to 1048576");
+            "c.json:2:17: hidden_size: found text \"64\"; allowed: a whole number from 1 to 1048576");
   EXPECT_EQ(refusal(llama_with("64", "1e30")),
             "c.json:2:17: hidden_size: found '1e30'; allowed: a whole number from 1 to 1048576");
   EXPECT_EQ(
@@ -196,7 +196,7 @@ TEST(HfConfigMistakes, Families) {
   EXPECT_THAT(refusal(llama_with("\"llama\"", "\"t5\"")), HasSubstr("'t5' is an encoder with a decoder; allowed: "));
   EXPECT_THAT(refusal(llama_with("\"llama\"", "\"bert\"")), HasSubstr("'bert' is an encoder alone; "));
   EXPECT_THAT(refusal("{\"model_type\": \"llama\", \"is_encoder_decoder\": true}"),
-              HasSubstr("c.json:1:46: is_encoder_decoder: an encoder with a decoder is not a model of ours; "));
+              HasSubstr("c.json:1:47: is_encoder_decoder: an encoder with a decoder is not a model of ours; "));
   EXPECT_THAT(refusal("{\"model_type\": \"llava\", \"text_config\": {}}"),
               HasSubstr("text_config: the language model of a larger one; allowed: its text_config as a file"));
   EXPECT_THAT(refusal("{\"hidden_size\": 64}"),
@@ -280,12 +280,14 @@ TEST(HfConfigReference, CountsEqualThePublished) {
   for (const Reference& it : all) {
     const Model m = config_of(text_of(reference / it.file)).model;
     EXPECT_NEAR(static_cast<double>(m.parameters() - it.left_out), it.billions * 1e9, 0.0006e9) << it.file;
-    if (it.active > 0) EXPECT_NEAR(static_cast<double>(m.active_parameters()), it.active * 1e9, 0.0025e9) << it.file;
+    if (it.active > 0) {
+      EXPECT_NEAR(static_cast<double>(m.active_parameters()), it.active * 1e9, 0.0025e9) << it.file;
+    }
     seen.insert(it.file);
   }
   for (const auto& entry : fs::directory_iterator(reference)) {
-    if (entry.path().extension() == ".json")
-      EXPECT_TRUE(seen.contains(entry.path().filename().string())) << entry.path() << " is not in the table";
+    if (entry.path().extension() != ".json") continue;
+    EXPECT_TRUE(seen.contains(entry.path().filename().string())) << entry.path() << " is not in the table";
   }
 }
 

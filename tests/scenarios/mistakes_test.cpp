@@ -146,7 +146,7 @@ TEST(Mistakes, GpuWithoutFp8) {
 TEST(Mistakes, ModelNotInTheCatalogue) {
   EXPECT_THAT(mistakes(good_with("llama3-8b", "llama-3-8b")),
               StartsWith("s.yaml:1:8: model: 'llama-3-8b' cannot be read: not in the catalogue, did you mean "
-                         "'llama3-8b'?; allowed: a path to a YAML file, or one of deepseek-moe-16b, "));
+                         "'llama3-8b'?; allowed: a path to a YAML file, or one of bloom-176b, "));
 }
 
 TEST(Mistakes, AllAreReportedTogetherInOrder) {

@@ -13,7 +13,10 @@ inline std::vector<std::string> model_names() { return Catalogue(catalogue()).na
 inline Model catalogue_model(const std::string& name) {
   const Catalogue shelf(catalogue());
   Problems problems;
-  const YamlNode asked{.kind = YamlNode::Kind::scalar, .place = {problems.source("t", name, "."), {}}, .scalar = name};
+  YamlNode asked;
+  asked.kind = YamlNode::Kind::scalar;
+  asked.place.source = problems.source("t", name, ".");
+  asked.scalar = name;
   const std::optional<YamlNode> map = shelf.resolve(asked, Shelf::models, "model", problems);
   problems.throw_if_any();
   const Model model = read_model(*map, {shelf, problems});
