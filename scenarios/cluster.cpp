@@ -105,6 +105,18 @@ Fabric build_fabric(const Cluster& cluster, std::int64_t gpus) {
   return std::visit(Build{static_cast<std::uint32_t>(gpus)}, cluster.fabric);
 }
 
+std::vector<NodeGroup> groups_of(const Cluster& cluster, std::int64_t gpus) {
+  if (cluster.groups.empty()) return {{gpus, cluster.gpu}};
+  std::vector<NodeGroup> groups;
+  for (std::size_t g = 0; g < cluster.groups.size() && gpus > 0; ++g) {
+    const NodeGroup& group = cluster.groups[g];
+    const bool last = g + 1 == cluster.groups.size();
+    groups.push_back({last ? gpus : std::min(group.gpus, gpus), group.gpu});
+    gpus -= groups.back().gpus;
+  }
+  return groups;
+}
+
 std::optional<std::int64_t> shape_capacity(const FabricSpec& fabric) { return std::visit(Capacity{}, fabric); }
 
 std::optional<Bandwidth> in_node_rate(const GraphSpec& graph) {

@@ -91,10 +91,12 @@ void report(const PlanError& error, const Tree& tree, Problems& problems) {
 
 void check_plan(const Scenario& scenario, const Tree& tree, Problems& problems) {
   std::vector<PlanError> errors = check(scenario.model, scenario.plan, scenario.training, scenario.gpus);
-  if (scenario.training.precision == Precision::fp8 && scenario.cluster.gpu.peak_fp8 == FlopRate{}) {
+  for (const NodeGroup& group : groups_of(scenario.cluster, scenario.gpus)) {
+    if (scenario.training.precision != Precision::fp8 || group.gpu.peak_fp8 != FlopRate{}) continue;
     errors.push_back(
         {{"training.precision", "cluster.gpu"},
-         fmt::format("fp8 on GPU '{}', which has none; allowed: bf16, fp16, fp32", shown(scenario.cluster.gpu.name))});
+         fmt::format("fp8 on GPU '{}', which has none; allowed: bf16, fp16, fp32", shown(group.gpu.name))});
+    break;
   }
   // All are weighed before the first is noted: one broken rule must not hide another about the same key.
   std::erase_if(errors, [&](const PlanError& error) { return follows_from_another(error, tree, problems); });

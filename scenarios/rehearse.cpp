@@ -7,6 +7,7 @@
 #include "scenarios/result.h"
 #include "workloads/cost/flops.h"
 #include "workloads/expert_routing.h"
+#include "workloads/gpu_kinds.h"
 
 namespace foretrain {
 
@@ -78,14 +79,37 @@ Breakdown scaled_by(const Breakdown& b, double f) {
           b.dp * f,      b.pp * f,        b.bubble * f, b.optimizer * f, b.other * f};
 }
 
+/// Mean over all GPUs of what they could do at most.
+double mean_peak(const Scenario& s) {
+  const bool fp8 = s.training.precision == Precision::fp8;
+  const auto peak_of = [&](const Gpu& gpu) { return (fp8 ? gpu.peak_fp8 : gpu.peak).per_second(); };
+  const std::vector<NodeGroup> groups = groups_of(s.cluster, s.gpus);
+  const double first = peak_of(groups.front().gpu);
+  double mean = first;  // and what the others differ by: exact where they do not
+  for (const NodeGroup& group : groups) {
+    mean += (peak_of(group.gpu) - first) * static_cast<double>(group.gpus) / static_cast<double>(s.gpus);
+  }
+  return mean;
+}
+
+/// By rank: the group of its GPU.
+std::vector<std::size_t> group_of_ranks(const std::vector<NodeGroup>& groups, const Job& job) {
+  std::vector<std::size_t> by_gpu;
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    by_gpu.insert(by_gpu.end(), static_cast<std::size_t>(groups[g].gpus), g);
+  std::vector<std::size_t> by_rank;
+  by_rank.reserve(job.placement.size());
+  for (const GpuId gpu : job.placement) by_rank.push_back(by_gpu[gpu.index()]);
+  return by_rank;
+}
+
 void sum_up_rates(Result& r) {
   const Scenario& s = r.scenario;
   const double gpus = static_cast<double>(s.gpus);
   const double flops =
       step_flops(s.model, s.training.sequence_length, s.training.global_batch, s.training.attention_flops);
   const double per_gpu_s = 1.0 / (r.step_time_s * gpus);
-  const bool fp8 = s.training.precision == Precision::fp8;
-  const double peak = (fp8 ? s.cluster.gpu.peak_fp8 : s.cluster.gpu.peak).per_second();
+  const double peak = mean_peak(s);
   const double tokens = static_cast<double>(s.training.global_batch * s.training.sequence_length);
   r.tokens_per_s = tokens / r.step_time_s;
   r.tokens_per_s_per_gpu = r.tokens_per_s / gpus;
@@ -121,22 +145,44 @@ Bytes overhead_of(const Scenario& s, const MemoryPeak& peak) {
   return overhead_bytes(peak.peak, s.model, s.plan, s.training);
 }
 
-/// The rank of each stage that holds most, the first of equals.
-std::vector<std::size_t> fullest_ranks(const Measured& m, const Workload& w, std::size_t stages) {
-  std::vector<std::optional<std::size_t>> fullest(stages);
-  for (std::size_t rank = 0; rank < m.memory.size(); ++rank) {
-    auto& best = fullest[w.stage_of[rank]];
-    if (!best || m.memory[rank].peak > m.memory[*best].peak) best = rank;
+void sum_up_kinds(Result& r, const Measured& m, const Workload& w) {
+  const std::vector<NodeGroup> groups = groups_of(r.scenario.cluster, r.scenario.gpus);
+  for (const NodeGroup& group : groups) {
+    r.gpu_kinds.push_back(
+        {.gpu = group.gpu.name, .gpus = group.gpus, .capacity_bytes = group.gpu.memory_usable.count()});
+  }
+  const std::vector<std::size_t> group_of = group_of_ranks(groups, w.job);
+  for (std::size_t rank = 0; rank < m.ranks.size(); ++rank) {
+    GpuKindResult& kind = r.gpu_kinds[group_of[rank]];
+    const Breakdown b = breakdown_of(m.ranks[rank], m.communication, w.job);
+    kind.compute_s += (b.compute + b.recompute) / static_cast<double>(kind.gpus);
+    const Bytes peak = m.memory[rank].peak;
+    kind.peak_memory_bytes = std::max(kind.peak_memory_bytes, (peak + overhead_of(r.scenario, m.memory[rank])).count());
+  }
+}
+
+/// The rank of each stage that has least room left, the first of equals.
+std::vector<std::size_t> tightest_ranks(const std::vector<Bytes>& room, const Workload& w, std::size_t stages) {
+  std::vector<std::optional<std::size_t>> tightest(stages);
+  for (std::size_t rank = 0; rank < room.size(); ++rank) {
+    auto& best = tightest[w.stage_of[rank]];
+    if (!best || room[rank] < room[*best]) best = rank;
   }
   std::vector<std::size_t> ranks;
-  for (const auto& rank : fullest) ranks.push_back(rank.value());
+  for (const auto& rank : tightest) ranks.push_back(rank.value());
   return ranks;
 }
 
 void sum_up_memory(Result& r, const Measured& m, const Workload& w) {
-  const std::vector<std::size_t> fullest = fullest_ranks(m, w, r.stages.size());
-  for (std::size_t s = 0; s < fullest.size(); ++s) {
-    const MemoryPeak& peak = m.memory[fullest[s]];
+  const std::vector<NodeGroup> groups = groups_of(r.scenario.cluster, r.scenario.gpus);
+  const std::vector<std::size_t> group_of = group_of_ranks(groups, w.job);
+  const auto usable = [&](std::size_t rank) { return groups[group_of[rank]].gpu.memory_usable; };
+  std::vector<Bytes> room;
+  for (std::size_t rank = 0; rank < m.memory.size(); ++rank)
+    room.push_back(usable(rank) - m.memory[rank].peak - overhead_of(r.scenario, m.memory[rank]));
+  const std::vector<std::size_t> tightest = tightest_ranks(room, w, r.stages.size());
+  for (std::size_t s = 0; s < tightest.size(); ++s) {
+    const MemoryPeak& peak = m.memory[tightest[s]];
     StageResult& stage = r.stages[s];
     const Bytes overhead = overhead_of(r.scenario, peak);
     for (std::size_t p = 0; p < peak.parts.size(); ++p) stage.parts_bytes.at(p) = peak.parts[p].count();
@@ -144,17 +190,17 @@ void sum_up_memory(Result& r, const Measured& m, const Workload& w) {
     stage.peak_memory_bytes = (peak.peak + overhead).count();
     stage.peak_at_s = peak.at.seconds();
   }
-  const auto worst = std::max_element(r.stages.begin(), r.stages.end(), [](const StageResult& a, const StageResult& b) {
-    return a.peak_memory_bytes < b.peak_memory_bytes;
-  });
-  r.memory.parts_bytes = worst->parts_bytes;
-  r.memory.peak_bytes = worst->peak_memory_bytes;
-  r.memory.capacity_bytes = r.scenario.cluster.gpu.memory_usable.count();
+  const auto worst_rank = *std::min_element(tightest.begin(), tightest.end(),
+                                            [&](std::size_t a, std::size_t b) { return room[a] < room[b]; });
+  const StageResult& worst = r.stages[w.stage_of[worst_rank]];
+  r.memory.parts_bytes = worst.parts_bytes;
+  r.memory.peak_bytes = worst.peak_memory_bytes;
+  r.memory.capacity_bytes = usable(worst_rank).count();
   r.memory.pressure = memory_pressure(bytes(r.memory.peak_bytes), bytes(r.memory.capacity_bytes));
   r.memory.verdict = verdict_of(r.memory.pressure, r.scenario.model, r.scenario.plan);
   r.memory.fits = r.memory.verdict != Verdict::does_not_fit;
-  r.memory.peak_stage = worst->stage;
-  r.memory.peak_at_s = worst->peak_at_s;
+  r.memory.peak_stage = worst.stage;
+  r.memory.peak_at_s = worst.peak_at_s;
 }
 
 void sum_up_communication(Result& r, const Measured& m, const Workload& w) {
@@ -257,6 +303,29 @@ std::vector<std::uint32_t> rank_nodes(const Fabric& fabric, const Job& job) {
   return by_rank;
 }
 
+/// Programs for every kind of GPU, and each rank with its own's.
+Workload workload_of(const Scenario& s, double slowdown) {
+  const auto on = [&](const Gpu& gpu) {
+    const StageCost cost = stage_cost(gpu, s.model, s.plan, s.training, slowdown);
+    return generate(s.model, s.plan, s.training, gpu, cost, true);
+  };
+  const std::vector<NodeGroup> groups = groups_of(s.cluster, s.gpus);
+  Workload w = on(groups.front().gpu);
+  const std::vector<std::size_t> group_of = group_of_ranks(groups, w.job);
+  std::vector<bool> done(groups.size());  // groups of a GPU that has its programs
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (done[g]) continue;
+    for (std::size_t other = g; other < groups.size(); ++other)
+      done[other] = done[other] || groups[other].gpu == groups[g].gpu;
+    if (groups[g].gpu == groups.front().gpu) continue;
+    std::vector<bool> theirs;
+    theirs.reserve(group_of.size());
+    for (const std::size_t group : group_of) theirs.push_back(groups[group].gpu == groups[g].gpu);
+    take_programs(w, on(groups[g].gpu), theirs);
+  }
+  return w;
+}
+
 /// What a plan asks of collectives that they cannot do (a forced algorithm, sends that are too many) is the user's
 /// mistake.
 Measured play(const Scenario& scenario, const Fabric& fabric, const Job& job, const SimulateOptions& how) {
@@ -275,9 +344,7 @@ Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
   r.scenario = scenario;
   const Fabric fabric = build_fabric(scenario);
   const double slowdown = straggler_slowdown(scenario.cluster.jitter, fabric.node_count());
-  const Gpu& gpu = scenario.cluster.gpu;
-  Workload w = generate(scenario.model, scenario.plan, scenario.training, gpu,
-                        stage_cost(gpu, scenario.model, scenario.plan, scenario.training, slowdown), true);
+  Workload w = workload_of(scenario, slowdown);
   set_expert_exchanges(scenario.model, scenario.plan, rank_nodes(fabric, w.job), w.job);
   w.job.pace = rank_paces(scenario.faults, fabric, w.job);
   SimulateOptions how{.fidelity = scenario.network.fidelity,
@@ -291,6 +358,7 @@ Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
   r.step_time_s = m.step.seconds();
   sum_up_rates(r);
   sum_up_ranks(r, m, w);
+  sum_up_kinds(r, m, w);
   sum_up_memory(r, m, w);
   sum_up_communication(r, m, w);
   sum_up_links(r, m, fabric);

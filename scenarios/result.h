@@ -45,6 +45,15 @@ struct MemoryResult {
   PartBytes parts_bytes{};
 };
 
+/// What the GPUs of one kind did.
+struct GpuKindResult {
+  std::string gpu;
+  std::int64_t gpus = 0;
+  double compute_s = 0;  ///< compute and recompute, mean over its ranks
+  std::int64_t peak_memory_bytes = 0;
+  std::int64_t capacity_bytes = 0;
+};
+
 struct CommunicationResult {
   std::string dimension, op;
   double calls = 0;      ///< per rank that makes them
@@ -78,10 +87,12 @@ struct EngineResult {
 struct Result {
   Scenario scenario;
   double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
+  /// MFU and HFU: of the sum of all GPUs' peaks.
   double model_tflops_per_gpu = 0, mfu = 0, hfu = 0, hardware_tflops_per_gpu = 0, bubble_fraction = 0;
   Breakdown breakdown;  ///< mean over ranks
   std::vector<StageResult> stages;
-  MemoryResult memory;
+  std::vector<GpuKindResult> gpu_kinds;  ///< by group of the cluster; one where it is not mixed
+  MemoryResult memory;                   ///< of the rank with the least room left, or most lacking
   std::vector<CommunicationResult> communication;
   std::vector<TierResult> tiers;
   std::vector<HotLink> hottest;  ///< the busiest links, busiest first

@@ -64,7 +64,8 @@ struct ClusterSection {
 [[nodiscard]] bool has_nodes(const FabricSpec& fabric);
 /// A YAML word as it is when nothing in it could be misread, else in double quotes.
 [[nodiscard]] std::string word(const std::string& text);
-/// The canonical text of the sections `node` and `fabric`.
+/// The canonical text of the section `node`, and of the sections `node` and `fabric`.
+[[nodiscard]] std::string write_node(const NodeSpec& node);
 [[nodiscard]] std::string write_fabric(const FabricSpec& fabric);
 /// GPUs of one server; 1 where GPUs hang on the network themselves, or servers differ.
 [[nodiscard]] std::int64_t gpus_per_node(const FabricSpec& fabric);

@@ -26,6 +26,39 @@ std::string write_gpu(const Gpu& g) {
       to_text(g.memory_achieved), to_text(g.memory_size), to_text(g.memory_usable), g.multiprocessors);
 }
 
+/// Every line of `text` with four blanks before it.
+std::string indented(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at) + 1;
+    out += fmt::format("    {}", text.substr(at, end - at));
+    at = end;
+  }
+  return out;
+}
+
+struct FirstNode {
+  template <class Spec>
+  const NodeSpec* operator()(const Spec& spec) const {
+    if constexpr (requires { spec.node; }) return &spec.node;
+    return nullptr;
+  }
+  const NodeSpec* operator()(const SitesSpec& spec) const { return &node_of(spec); }
+};
+
+std::string write_groups(const Cluster& cluster) {
+  const NodeSpec* const nodes = std::visit(FirstNode{}, cluster.fabric);
+  if (cluster.groups.empty() || nodes == nullptr) return {};
+  std::string text = "  groups:\n";
+  std::int64_t before = 0;
+  for (const NodeGroup& group : cluster.groups) {
+    const NodeSpec& node = make_of(*nodes, static_cast<std::uint32_t>(before / nodes->gpus));
+    text += fmt::format("    - gpus: {}\n{}{}", group.gpus, indented(write_gpu(group.gpu)), indented(write_node(node)));
+    before += group.gpus;
+  }
+  return text;
+}
+
 std::string write_transport(const Transport& t) {
   const NodeTransport& n = t.node;
   const NetworkTransport& w = t.network;
@@ -108,7 +141,7 @@ std::string write_faults(const Faults& f) {
 std::string to_yaml(const Scenario& s) {
   return fmt::format("name: {}\n", word(s.name)) + "model:\n" + write_model(s.model, "  ") +
          fmt::format("cluster:\n  name: {}\n  gpus: {}\n", word(s.cluster.name), s.gpus) + write_gpu(s.cluster.gpu) +
-         write_fabric(s.cluster.fabric) + write_transport(s.cluster.transport) +
+         write_groups(s.cluster) + write_fabric(s.cluster.fabric) + write_transport(s.cluster.transport) +
          fmt::format("  jitter: {}\n  max_gpus: {}\n", s.cluster.jitter, s.cluster.max_gpus) +
          write_training(s.training) + write_plan(s.plan) +
          fmt::format("network: {{routing: {}, fidelity: {}, seed: {}, flows_per_pair: {}}}\n",

@@ -49,19 +49,6 @@ class Lines {
   std::string out_;
 };
 
-std::string write_node(const NodeSpec& n) {
-  Lines lines(4);
-  lines.add("gpus", n.gpus).add("nics", n.nics).add("shape", n.shape);
-  if (n.shape != NodeShape::pcie) lines.add("nvlink", n.nvlink).add("nvlink_latency", n.nvlink_latency);
-  if (n.shape == NodeShape::nvswitch) lines.add("nvlink_racks", n.nvlink_racks);
-  if (n.shape == NodeShape::cube_mesh || n.shape == NodeShape::pcie) {
-    lines.add("sockets", n.sockets).add("gpus_per_switch", n.gpus_per_switch);
-    lines.add("cpu_link", n.cpu_link).add("cpu_latency", n.cpu_latency);
-  }
-  lines.add("pcie", n.pcie).add("pcie_latency", n.pcie_latency).add("nic", n.nic).add("nic_latency", n.nic_latency);
-  return "  node:\n" + lines.text();
-}
-
 /// The keys of a fabric, at an indentation; those of a graph or of sites hold lines of their own.
 struct WriteKeys {
   std::size_t indent = 4;
@@ -185,6 +172,19 @@ struct WriteNode {
 };
 
 }  // namespace
+
+std::string write_node(const NodeSpec& n) {
+  Lines lines(4);
+  lines.add("gpus", n.gpus).add("nics", n.nics).add("shape", n.shape);
+  if (n.shape != NodeShape::pcie) lines.add("nvlink", n.nvlink).add("nvlink_latency", n.nvlink_latency);
+  if (n.shape == NodeShape::nvswitch) lines.add("nvlink_racks", n.nvlink_racks);
+  if (n.shape == NodeShape::cube_mesh || n.shape == NodeShape::pcie) {
+    lines.add("sockets", n.sockets).add("gpus_per_switch", n.gpus_per_switch);
+    lines.add("cpu_link", n.cpu_link).add("cpu_latency", n.cpu_latency);
+  }
+  lines.add("pcie", n.pcie).add("pcie_latency", n.pcie_latency).add("nic", n.nic).add("nic_latency", n.nic_latency);
+  return "  node:\n" + lines.text();
+}
 
 std::string write_fabric(const FabricSpec& fabric) {
   return std::visit(WriteNode{}, fabric) + "  fabric:\n" + std::visit(WriteKeys{}, fabric);

@@ -16,6 +16,7 @@ struct Setting {
   std::string name;
   Fabric fabric;
   Routing routing;
+  bool shared_nics = false;  ///< two channels of a call on a NIC
 };
 
 inline std::vector<Setting> every_builder() {
@@ -36,6 +37,12 @@ inline std::vector<Setting> every_builder() {
                                   .aggregation_switches = 2}),
                  Routing::spread});
   all.push_back({"torus", build_torus({.shape = {4, 4, 8}}), Routing::dimension_order});
+  all.push_back({"full mesh",
+                 build_rail_optimised({.node = {.shape = NodeShape::full_mesh}, .gpus = 128, .nodes_per_group = 4}),
+                 Routing::rail});
+  const NodeSpec dgx1{
+      .nics = 4, .nvlink = gigabytes_per_second(150), .nic = gigabits_per_second(100), .shape = NodeShape::cube_mesh};
+  all.push_back({"cube mesh", build_fat_tree({.node = dgx1, .gpus = 128, .tiers = 2}), Routing::spread, true});
   return all;
 }
 

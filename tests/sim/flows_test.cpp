@@ -229,6 +229,8 @@ TEST(Flows, OfPhasesAreBetweenTheBusiestLinkAndStepByStep) {
       const GroupShape shape = shape_of(s.fabric, GroupLayout(s.fabric, group));
       for (const Way& way : ways_of(s.fabric, group)) {
         if (!way.phased() || way.protocol != Protocol::simple) continue;
+        // Partners that are no neighbours in a cube mesh meet on PCIe, and sends of different steps there each other.
+        if (s.shared_nics && way.algorithm == Algorithm::halving_doubling) continue;
         SCOPED_TRACE(s.name + ", " + std::to_string(group.size()) + ", " + way.name());
         const Both both = play(s, {{way.op, group, size}}, {way.algorithm, way.protocol});
         const double latency = algorithm(way.algorithm).latency(way.op, way.protocol, size, shape, sharp()).seconds();

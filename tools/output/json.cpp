@@ -27,6 +27,18 @@ Json stages_json(const std::vector<StageResult>& stages) {
   return json;
 }
 
+Json gpu_kinds_json(const std::vector<GpuKindResult>& kinds) {
+  Json json = Json::array();
+  for (const GpuKindResult& kind : kinds) {
+    json.push_back({{"gpu", kind.gpu},
+                    {"gpus", kind.gpus},
+                    {"compute_s", kind.compute_s},
+                    {"peak_memory_bytes", kind.peak_memory_bytes},
+                    {"capacity_bytes", kind.capacity_bytes}});
+  }
+  return json;
+}
+
 Json memory_json(const MemoryResult& memory) {
   Json parts = Json::object();
   for (const MemoryPart part : all_memory_parts) {
@@ -89,6 +101,7 @@ std::string result_json(const Result& result) {
   json["bubble_fraction"] = result.bubble_fraction;
   json["breakdown_s"] = breakdown_json(result.breakdown);
   json["stages"] = stages_json(result.stages);
+  if (result.gpu_kinds.size() > 1) json["gpu_kinds"] = gpu_kinds_json(result.gpu_kinds);
   json["memory"] = memory_json(result.memory);
   json["communication"] = communication_json(result.communication);
   json["links"] = links_json(result);

@@ -70,6 +70,27 @@ std::string plan_text(const Plan& plan) {
   return fmt::format("{} x pp {} x dp {}, ZeRO {}", text, plan.pp, plan.dp, plan.zero);
 }
 
+std::string gpus_text(const Result& r) {
+  if (r.gpu_kinds.size() < 2) return fmt::format("{} x {}", grouped(r.scenario.gpus), r.scenario.cluster.gpu.name);
+  std::string text;
+  for (const GpuKindResult& kind : r.gpu_kinds) {
+    text += fmt::format("{}{} x {}", text.empty() ? "" : " + ", grouped(kind.gpus), kind.gpu);
+  }
+  return text;
+}
+
+/// Of a mixed cluster: how long each kind computes, and what it holds.
+void kinds(Page& page, const Result& r) {
+  if (r.gpu_kinds.size() < 2) return;
+  std::string text;
+  for (const GpuKindResult& kind : r.gpu_kinds) {
+    text += fmt::format("{}{} computes {}, holds {} of {}", text.empty() ? "" : "; ", kind.gpu,
+                        human_seconds(kind.compute_s), human_bytes(static_cast<double>(kind.peak_memory_bytes)),
+                        human_bytes(static_cast<double>(kind.capacity_bytes)));
+  }
+  page.line("{}", clipped(text, summary_columns_max));
+}
+
 void answer(Page& page, const Result& r) {
   // HFU counts what was computed again, too; without recomputation it says nothing new.
   const std::string hfu = r.breakdown.recompute > 0 ? fmt::format("   HFU {}", human_percent(r.hfu)) : "";
@@ -78,9 +99,10 @@ void answer(Page& page, const Result& r) {
                            human_count(r.tokens_per_s)));
   const Scenario& s = r.scenario;
   const std::string model = s.name == s.model.name ? s.name : fmt::format("{}: {}", s.name, s.model.name);
-  page.line("{}", clipped(fmt::format("{} on {} x {} of {}, {} network", model, grouped(s.gpus), s.cluster.gpu.name,
-                                      s.cluster.name, to_text(s.network.fidelity)),
+  page.line("{}", clipped(fmt::format("{} on {} of {}, {} network", model, gpus_text(r), s.cluster.name,
+                                      to_text(s.network.fidelity)),
                           summary_columns_max));
+  kinds(page, r);
   page.line("{}", clipped(fmt::format("{}, batch of {} sequences of {} tokens, {}, recompute {}", plan_text(s.plan),
                                       grouped(s.training.global_batch), grouped(s.training.sequence_length),
                                       to_text(s.training.precision), to_text(s.training.recompute)),

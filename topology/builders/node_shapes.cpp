@@ -178,6 +178,22 @@ std::vector<VertexId> add_cube_mesh(const Server& s) {
   return nics;
 }
 
+/// Returns the NICs.
+std::vector<VertexId> add_inside(const Server& server) {
+  switch (server.spec.shape) {
+    case NodeShape::nvswitch:
+      return add_nvswitch(server);
+    case NodeShape::full_mesh:
+      return add_full_mesh(server);
+    case NodeShape::cube_mesh:
+      return add_cube_mesh(server);
+    case NodeShape::pcie:
+      break;
+  }
+  std::vector<VertexId> all;
+  return PcieTree(server).add(all);
+}
+
 }  // namespace
 
 std::string_view to_text(NodeShape shape) {
@@ -210,24 +226,18 @@ void check_shape(const NodeSpec& spec) {
   }
 }
 
-std::vector<VertexId> add_node(FabricBuilder& fabric, const NodeSpec& spec, std::uint32_t gpus) {
+std::vector<NicPort> add_node(FabricBuilder& fabric, const NodeSpec& spec, std::uint32_t gpus) {
   // The tiers first, so that all fabrics list them in one order.
   const TierId nvlink = fabric.tier("nvlink");
   const TierId pcie = fabric.tier("pcie");
-  const Server server{
-      .fabric = fabric, .spec = spec, .gpus = gpus, .node = fabric.node(), .nvlink = nvlink, .pcie = pcie};
-  switch (spec.shape) {
-    case NodeShape::nvswitch:
-      return add_nvswitch(server);
-    case NodeShape::full_mesh:
-      return add_full_mesh(server);
-    case NodeShape::cube_mesh:
-      return add_cube_mesh(server);
-    case NodeShape::pcie:
-      break;
+  const NodeId node = fabric.node();
+  const NodeSpec& make = make_of(spec, node.value);
+  std::vector<NicPort> ports;
+  for (const VertexId nic :
+       add_inside({.fabric = fabric, .spec = make, .gpus = gpus, .node = node, .nvlink = nvlink, .pcie = pcie})) {
+    ports.push_back({nic, make.nic, make.nic_latency});
   }
-  std::vector<VertexId> all;
-  return PcieTree(server).add(all);
+  return ports;
 }
 
 }  // namespace foretrain
