@@ -208,7 +208,7 @@ void sum_up_communication(Result& r, const Measured& m, const Workload& w) {
     const CommunicationRow& row = m.communication[i];
     if (row.calls == 0) continue;
     const auto ranks = static_cast<double>(row.ranks);
-    Duration exposed;
+    TotalTime exposed;
     for (const RankAccount& account : m.ranks) exposed += account.exposed[i];
     r.communication.push_back({.dimension = w.job.dimensions[row.dimension].name,
                                .op = std::string(to_text(row.op)),
@@ -216,8 +216,8 @@ void sum_up_communication(Result& r, const Measured& m, const Workload& w) {
                                .bytes = row.bytes / static_cast<double>(row.calls),
                                .time_s = row.time.seconds() / ranks,
                                .exposed_s = exposed.seconds() / ranks,
-                               .busbw_Bps = row.time > Duration{} ? row.bus_bytes / row.time.seconds() : 0,
-                               .slowdown = row.idle_time > Duration{} ? row.time / row.idle_time : 1});
+                               .busbw_Bps = row.time > TotalTime() ? row.bus_bytes / row.time.seconds() : 0,
+                               .slowdown = row.idle_time > TotalTime() ? row.time / row.idle_time : 1});
   }
 }
 
@@ -351,6 +351,7 @@ Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
                       .routing = scenario.network.routing,
                       .seed = scenario.network.seed,
                       .flows_per_pair = scenario.network.flows_per_pair,
+                      .fold = options.fold,
                       .progress = options.progress};
   if (options.trace) how.traced = stage_representatives(w, scenario.plan.pp);
   Measured m = play(scenario, fabric, w.job, how);
@@ -363,7 +364,7 @@ Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
   sum_up_communication(r, m, w);
   sum_up_links(r, m, fabric);
   r.engine = {.ranks = w.job.ranks.size(),
-              .rank_classes = w.job.ranks.size(),
+              .rank_classes = m.engine.rank_classes,
               .events = m.engine.events,
               .operations = m.engine.operations};
   if (options.trace) r.timeline = timeline_of(std::move(m), std::move(w), how.traced, fabric, scenario);

@@ -113,6 +113,7 @@ struct Result {
 
 struct RehearseOptions {
   bool trace = false;
+  bool fold = true;                      ///< play ranks that do the same once; same answers
   std::function<void(double)> progress;  ///< part of the simulation done, 0 to 1
 };
 

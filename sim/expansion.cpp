@@ -51,9 +51,9 @@ class Expander {
     }
     out_.calls_begin.push_back(static_cast<std::uint32_t>(out_.calls.size()));
     if (planner_) {
-      build_network_of_sends();
+      reduce_sends();
     } else {
-      build_network();
+      reduce_usage();
     }
     return std::move(out_);
   }
@@ -141,7 +141,7 @@ class Expander {
     for (const auto& [key, id] : known)
       if (key == std::pair(op, d.choice)) return id;
     out_.usage.push_back(algorithm(d.choice.algorithm).usage(op, d.choice.protocol, layout, context));
-    rate_cap_.push_back(d.cap.value_or(uncapped));
+    out_.rate_cap.push_back(d.cap.value_or(uncapped));
     const auto id = id_at<ShapeId>(out_.usage.size() - 1);
     known.push_back({{op, d.choice}, id});
     return id;
@@ -159,26 +159,29 @@ class Expander {
     call.idle_time = call.latency + fluid_time(message, rate);
   }
 
-  void build_network_of_sends() {
+  void reduce_sends() {
     planner_->close();
-    ResourceTable table = reduce_links(fabric_, planner_->loads(), planner_->caps());
-    out_.resource_links = std::move(table.links);
-    out_.network = std::make_unique<FluidNetwork>(std::move(table.capacity));
-    for (std::size_t s = 0; s < table.shapes(); ++s)
-      out_.network->add_shape({table.of(s).begin(), table.of(s).end()}, planner_->caps()[s], planner_->weight(s));
+    out_.resources = reduce_links(fabric_, planner_->loads(), planner_->caps());
+    out_.rate_cap = planner_->caps();
+    for (std::size_t s = 0; s < out_.rate_cap.size(); ++s) out_.weight.push_back(planner_->weight(s));
     out_.wire = std::move(*planner_).take_wire();
   }
 
-  void build_network() {
-    ResourceMap map = reduce_links(fabric_, out_.usage, rate_cap_);
-    out_.resource_links = std::move(map.links);
-    out_.network = std::make_unique<FluidNetwork>(std::move(map.capacity));
-    for (std::size_t s = 0; s < map.loads.size(); ++s)
-      out_.network->add_shape(std::move(map.loads[s]), rate_cap_[s], fair_weight(out_.usage[s]));
+  void reduce_usage() {
+    out_.resources = reduce_links(fabric_, out_.usage, out_.rate_cap);
+    for (const auto& usage : out_.usage) out_.weight.push_back(fair_weight(usage));
     for (PlannedCall& call : out_.calls) {
       call.idle_time = call.latency;
-      if (call.moves) call.idle_time += fluid_time(static_cast<double>(call.size), out_.network->idle_rate(call.shape));
+      if (call.moves) call.idle_time += fluid_time(static_cast<double>(call.size), idle_rate(call.shape));
     }
+  }
+
+  /// Of a call alone on the network.
+  [[nodiscard]] double idle_rate(ShapeId shape) const {
+    double rate = out_.rate_cap[shape.index()];
+    for (const Load& l : out_.resources.of(shape.index()))
+      rate = std::min(rate, out_.resources.capacity[l.resource.index()] / l.load);
+    return rate;
   }
 
   /// Fairness is between flows of wire bytes: a transfer that puts w wire bytes a message byte on its busiest link, by
@@ -197,16 +200,15 @@ class Expander {
   std::optional<SendPlanner> planner_;  // flows only
   std::vector<std::vector<std::vector<DistinctCall>>> calls_of_program_;
   std::map<std::tuple<Collective, std::int64_t, GroupShape, std::optional<Algorithm>>, Decision> decisions_;
-  std::vector<double> rate_cap_;
   Expansion out_;
 };
 
 }  // namespace
 
-const PlannedCall* Expansion::find(CommunicatorId communicator, Collective op, std::int64_t size) const {
-  for (std::uint32_t i = calls_begin[communicator.index()]; i < calls_begin[communicator.index() + 1]; ++i)
-    if (calls[i].size == size && calls[i].op == op) return &calls[i];
-  return nullptr;
+void Expansion::shapes_of(CommunicatorId communicator, std::vector<ShapeId>& shapes) const {
+  shapes.clear();
+  for (const PlannedCall& call : calls_of(communicator))
+    if (call.moves && std::find(shapes.begin(), shapes.end(), call.shape) == shapes.end()) shapes.push_back(call.shape);
 }
 
 std::uint16_t Expansion::row_of(std::uint8_t dimension, Collective op) const {

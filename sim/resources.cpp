@@ -214,18 +214,14 @@ ResourceTable reduce_links(const Fabric& fabric, const LinkTable& usage, std::sp
   return table;
 }
 
-ResourceMap reduce_links(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage,
-                         const std::vector<double>& rate_cap) {
+ResourceTable reduce_links(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage,
+                           std::span<const double> rate_cap) {
   LinkTable links;
   for (const auto& shape : usage) {
     for (const Usage& u : shape) links.loads.push_back({u.link, u.load});
     links.end_shape();
   }
-  ResourceTable table = reduce_links(fabric, links, rate_cap);
-  ResourceMap map{.capacity = std::move(table.capacity), .links = std::move(table.links), .loads = {}};
-  map.loads.reserve(table.shapes());
-  for (std::size_t s = 0; s < table.shapes(); ++s) map.loads.emplace_back(table.of(s).begin(), table.of(s).end());
-  return map;
+  return reduce_links(fabric, links, rate_cap);
 }
 
 }  // namespace foretrain

@@ -99,7 +99,7 @@ CollectiveRow::Together play_together(const Fabric& fabric, const Cluster& clust
                                      {.routing = wanted.routing, .seed = Network{}.seed, .forced = wanted.forced});
   const CommunicationRow& calls = measured.communication.front();
   CollectiveRow::Together together{.time = measured.step,
-                                   .slowdown = calls.idle_time > Duration{} ? calls.time / calls.idle_time : 1,
+                                   .slowdown = calls.idle_time > TotalTime() ? calls.time / calls.idle_time : 1,
                                    .limit = "latency",
                                    .link = {}};
   if (measured.step < 2 * alone.latency) return together;  // as idle_call: moving the bytes took less

@@ -30,6 +30,7 @@ Syntax run_syntax() {
       "write the result as JSON; - is standard output, and then nothing else is")(
       "trace", po::value<std::string>()->value_name("FILE"),
       "write a timeline for ui.perfetto.dev; compressed if FILE ends in .gz")(
+      "no-fold", "play every rank, where those that do the same are otherwise played once; same answers, slower")(
       "fidelity", po::value<std::string>()->value_name("NAME"),
       "fluid (default): transfers share links; analytic: each as on an idle network; flows: each as its single chunk "
       "sends, slow and exact");
@@ -43,12 +44,15 @@ struct RunArguments {
   std::string scenario;
   std::vector<std::string> sets;
   std::string json, trace;  ///< empty: not wanted
+  bool fold = true;
 };
 
 RunArguments read_arguments(const Syntax& syntax, const po::variables_map& values) {
-  RunArguments args{.scenario = values["scenario"].as<std::string>(), .sets = {}, .json = {}, .trace = {}};
+  RunArguments args{
+      .scenario = values["scenario"].as<std::string>(), .sets = {}, .json = {}, .trace = {}, .fold = true};
   if (values.count("set") > 0) args.sets = values["set"].as<std::vector<std::string>>();
   if (values.count("fidelity") > 0) args.sets.push_back("network.fidelity=" + values["fidelity"].as<std::string>());
+  args.fold = values.count("no-fold") == 0;
   if (values.count("json") > 0) args.json = values["json"].as<std::string>();
   if (values.count("trace") > 0) args.trace = values["trace"].as<std::string>();
   if (args.trace == "-") throw syntax.error("--trace needs a file; only --json can write to standard output");
@@ -103,7 +107,9 @@ int run_scenario(std::span<const std::string> args, const Console& console) {
 
   const Result result = [&] {
     const Progress progress(console, fmt::format("playing {} ranks ...", grouped(scenario.gpus)));
-    return rehearse(scenario, {.trace = !wanted.trace.empty(), .progress = [&](double part) { progress.show(part); }});
+    return rehearse(scenario, {.trace = !wanted.trace.empty(), .fold = wanted.fold, .progress = [&](double part) {
+                                 progress.show(part);
+                               }});
   }();
   spdlog::debug("played {} events in {}", grouped(static_cast<std::int64_t>(result.engine.events)),
                 human_seconds(result.engine.wall_s));
