@@ -127,7 +127,8 @@ std::string check_communicator(const Communicator& c, std::size_t which, const J
     if (r.index() >= job.ranks.size()) return fmt::format("communicator {}: there is no rank {}", which, r.value);
     const auto& slots = job.ranks[r.index()].slots;
     const auto uses = std::count(slots.begin(), slots.end(), id_at<CommunicatorId>(which));
-    if (uses != 1)
+    // A group of one talks to nobody: it may stand for all slots that its rank does not use.
+    if (uses == 0 || (uses > 1 && c.members.size() > 1))
       return fmt::format("communicator {}: rank {} binds it to {} slots, and must to one", which, r.value, uses);
   }
   return {};

@@ -233,7 +233,7 @@ TEST(PlanCheck, StagesHoldALayerEach) {
 }
 
 TEST(PlanCheck, RemainingRules) {
-  Plan plan{.cp = 2, .zero = 3, .order = {Axis::tp, Axis::tp, Axis::ep, Axis::dp, Axis::pp}};
+  Plan plan{.cp = 2, .zero = 4, .order = {Axis::tp, Axis::tp, Axis::ep, Axis::dp, Axis::pp}};
   Training training{.sequence_length = 4096, .global_batch = 1, .gradients = Precision::fp8};
   training.recompute = Recompute::selective;
   training.recompute_modules.clear();
@@ -243,11 +243,11 @@ TEST(PlanCheck, RemainingRules) {
               ElementsAre("kv_heads 3 does not divide 8 heads; allowed: 1, 2, 4, 8; nearest: 2 or 4",
                           "sequence_length 4096 is longer than the model's 2048 learned positions; allowed: 1 to 2048; "
                           "nearest: 2048",
-                          "cp 2: context parallelism is not available yet; allowed: 1",
-                          "zero 3 is not available yet; allowed: 0, 1",
+                          "zero 4; allowed: 0, 1, 2, 3",
                           "order does not name every axis once; allowed: tp, cp, ep, dp, pp in any order",
                           "gradients fp8; allowed: fp32, bf16, fp16",
-                          "recompute selective without modules; allowed: attention, norm, activation"));
+                          "recompute selective without modules; allowed: attention, norm, activation, latent, mlp, "
+                          "experts, matmul"));
 }
 
 TEST(PlanCheck, EveryNumberMustBePositive) {

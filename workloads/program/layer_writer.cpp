@@ -18,17 +18,23 @@ const LayerCost& LayerWriter::cost_of(Place where) const {
   return stage_.in.cost.of(stage_.in.model.kind_of(where.layer));
 }
 
-/// The core is played apart from what else selective recompute repeats: context parallelism exchanges K and V again.
+/// What selective recompute repeats with its communication is played apart from the rest: attention proper, for which
+/// context parallelism exchanges K and V, and MLA's products out of latents, which are gathered.
 ProductPair LayerWriter::attention(const LayerCost& c) const {
-  const bool again = recomputes(stage_.in.training, RecomputeModule::attention);
-  return {.norm = c.attention_norm + c.down,
-          .in = c.qkv,
-          .core = c.core,
-          .out = c.projection,
-          .residual = c.attention_residual,
-          .core_again = again,
-          .recompute = c.attention_recompute - (again ? c.core.forward : Duration{}),
-          .input = latent_message(stage_.in.model, stage_.in.plan, stage_.in.training)};
+  const StageInput& in = stage_.in;
+  const auto again = [&](RecomputeModule module) { return recomputes(in.training, module); };
+  ProductPair pair{.norm = c.attention_norm + c.down,
+                   .in = c.qkv,
+                   .core = c.core,
+                   .out = c.projection,
+                   .residual = c.attention_residual,
+                   .first_again = in.model.latent && again(RecomputeModule::latent) && !again(RecomputeModule::matmul),
+                   .core_again = again(RecomputeModule::attention),
+                   .recompute = c.attention_recompute,
+                   .input = latent_message(in.model, in.plan, in.training)};
+  if (pair.first_again) pair.recompute -= c.qkv.forward;
+  if (pair.core_again) pair.recompute -= c.core.forward;
+  return pair;
 }
 
 ProductPair LayerWriter::mlp(const LayerCost& c) {

@@ -36,6 +36,7 @@ void ProductPairWriter::backward(const ProductPair& pair, Gradients gradients, P
   if (makes_input(gradients)) {
     const Booking again{Work::recompute, "recompute", where};
     track_.compute(again.work, again.label, pair.recompute, where);
+    if (pair.first_again) first(pair, again);
     if (pair.core_again) core_forward(pair, again);
     track_.compute(b.work, b.label, pair.residual.backward_input, where);
   }

@@ -12,8 +12,10 @@ struct ProductPair {
   PartCost in;
   std::optional<PartCost> core;  ///< attention proper; an MLP has none
   PartCost out, residual;
-  bool core_again = false;  ///< the core is played again before the backward, with its communication
-  Duration recompute;       ///< so is this, from memory
+  // Played again before the backward: with their communication, and what needs none.
+  bool first_again = false;
+  bool core_again = false;
+  Duration recompute;
   /// What is gathered for the first product: the activation, unless said otherwise.
   std::optional<Bytes> input = {};
 };

@@ -259,7 +259,8 @@ TEST(Chunks, RecomputeByGroupsKeepsOneInputAGroup) {
 }
 
 TEST(Chunks, AddUpKindsAndEnds) {
-  const Model m = deepseek_v3();
+  Model m = deepseek_v3();
+  m.mtp_layers = 0;
   const Training training{.sequence_length = 4096, .global_batch = 1};
   const Plan plan{.pp = 2, .stage_layers = {5, 56}};
   const std::vector<std::int64_t> layers = layers_by_stage(m, plan);
@@ -279,6 +280,7 @@ TEST(Chunks, AddUpKindsAndEnds) {
 TEST(Chunks, MtpModulesKeepALayerAndAnOutputEach) {
   Model m = deepseek_v3();
   const Training training{.sequence_length = 4096, .global_batch = 1};
+  m.mtp_layers = 0;
   EXPECT_EQ(mtp_activations(m, {}, training), Bytes());
   m.mtp_layers = 2;
   EXPECT_EQ(mtp_activations(m, {}, training),

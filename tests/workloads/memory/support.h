@@ -23,14 +23,6 @@ inline Symbols symbols(const Model& m, const Plan& p, const Training& t) {
           static_cast<double>(m.heads), static_cast<double>(p.tp)};
 }
 
-/// DeepSeek-V3 (arXiv 2412.19437, section 4.2), without MTP.
-inline Model deepseek_v3() {
-  Model m = llama({61, 7168, 18432, 128, 128, 129280});
-  m.latent = LatentAttention{.query_rank = 1536, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128};
-  m.experts = Experts{.count = 256, .topk = 8, .ffn_hidden = 2048, .shared_ffn_hidden = 2048, .first_dense = 3};
-  return m;
-}
-
 inline double counted(Bytes b) { return static_cast<double>(b.count()); }
 
 }  // namespace foretrain
