@@ -4,6 +4,7 @@
 #include <boost/program_options/value_semantic.hpp>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <ostream>
 #include <vector>
 
@@ -188,6 +189,28 @@ std::string file_of(const po::variables_map& values, const char* option) {
   return values.count(option) > 0 ? values[option].as<std::string>() : std::string();
 }
 
+/// What is written where.
+struct Outputs {
+  std::string csv, json;  ///< empty: not at all
+  CsvFormat format{};
+  std::optional<std::int64_t> picture_width;
+};
+
+Outputs outputs_of(const Syntax& syntax, const po::variables_map& values) {
+  Outputs outputs{.csv = file_of(values, "csv"), .json = file_of(values, "json"), .format = {}, .picture_width = {}};
+  if (!outputs.csv.empty() && outputs.csv == outputs.json)
+    throw syntax.error(fmt::format("--csv and --json cannot both write '{}'", outputs.csv));
+  for (const std::string& file : {outputs.csv, outputs.json})
+    if (!file.empty() && file != "-") check_writable(file);
+  if (values.count("csv-format") > 0 && outputs.csv.empty()) throw syntax.error("--csv-format needs --csv");
+  outputs.format = named(syntax, values, "csv-format", all_csv_formats).value_or(CsvFormat::compute_only);
+  const bool drawn = values.count("draw") > 0;
+  const bool width = values.count("width") > 0;
+  if (width && !drawn) throw syntax.error("--width needs --draw");
+  if (drawn) outputs.picture_width = width ? whole(syntax, values, "width", 10'000) : 100;
+  return outputs;
+}
+
 PlayedSchedule played_of(const Wanted& wanted, const PassTimes& times) {
   const PipelineShape shape = pipeline_shape(wanted.spec, wanted.ranks, wanted.microbatches);
   if (const std::string wrong = verify(wanted.spec, shape); !wrong.empty()) throw InputError(wrong);
@@ -200,26 +223,20 @@ int show_schedule(std::span<const std::string> args, const Console& console) {
   const Syntax syntax = schedule_syntax();
   const auto values = syntax.parse(args, console.out);
   if (!values) return 0;
-  const std::string csv = file_of(*values, "csv");
-  const std::string json = file_of(*values, "json");
-  if (!csv.empty() && csv == json) throw syntax.error(fmt::format("--csv and --json cannot both write '{}'", csv));
-  for (const std::string& file : {csv, json})
-    if (!file.empty() && file != "-") check_writable(file);
-  if (values->count("csv-format") > 0 && csv.empty()) throw syntax.error("--csv-format needs --csv");
-  if (values->count("width") > 0 && values->count("draw") == 0) throw syntax.error("--width needs --draw");
-  const auto format = named(syntax, *values, "csv-format", all_csv_formats).value_or(CsvFormat::compute_only);
-  const std::int64_t width = values->count("width") > 0 ? whole(syntax, *values, "width", 10'000) : 100;
+  const Outputs outputs = outputs_of(syntax, *values);
   const PassTimes times = times_of(syntax, *values);
   const Wanted wanted = wanted_of(syntax, *values);
   check_wanted(syntax, wanted);
 
   const PlayedSchedule played = played_of(wanted, times);
-  if (!csv.empty()) write_text(csv, to_csv(runtime_lists(played, format)), console.out);
-  if (!json.empty()) write_text(json, schedule_json(played), console.out);
-  if (csv == "-" || json == "-") return 0;
+  if (!outputs.csv.empty()) write_text(outputs.csv, to_csv(runtime_lists(played, outputs.format)), console.out);
+  if (!outputs.json.empty()) write_text(outputs.json, schedule_json(played), console.out);
+  if (outputs.csv == "-" || outputs.json == "-") return 0;
   console.out << schedule_text(played);
-  if (values->count("draw") > 0)
-    console.out << '\n' << schedule_picture(played.play, played.shape.chunks, static_cast<std::size_t>(width));
+  if (outputs.picture_width) {
+    console.out << '\n'
+                << schedule_picture(played.play, played.shape.chunks, static_cast<std::size_t>(*outputs.picture_width));
+  }
   return 0;
 }
 
