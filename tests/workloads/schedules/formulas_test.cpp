@@ -138,14 +138,14 @@ RC_GTEST_PROP(BubbleFormula, latency_in_1f1b, ()) {
   RC_ASSERT(bubble(played({}, p, m, t)) == steps(p - 1) * (t.forward + t.backward()) + exposed);
 }
 
-/// Once in interleaved 1F1B, and the less the larger the group; c <= F.
+/// Once in interleaved 1F1B, and the less the larger the group; c <= F and c <= B.
 RC_GTEST_PROP(BubbleFormula, latency_in_interleaved_1f1b, ()) {
   const auto p = in(2, 8);
   const auto group = in(p, 12);
   const ScheduleSpec spec{
       .kind = ScheduleKind::interleaved_1f1b, .virtual_stages = in(2, 4), .microbatch_group = group};
   auto t = random_times();
-  t.latency = static_cast<double>(in(0, static_cast<std::int64_t>(t.forward)));
+  t.latency = static_cast<double>(in(0, static_cast<std::int64_t>(std::min(t.forward, t.backward()))));
   const auto not_hidden = [&](double pass) { return std::max(0.0, steps(p) * t.latency - steps(group - p) * pass); };
   const double exposed = 2 * steps(p - 1) * t.latency +
                          steps(spec.virtual_stages - 1) * (not_hidden(t.forward) + not_hidden(t.backward()));
