@@ -66,11 +66,11 @@ TEST(Command, EveryCommandHelpsWithALineAnOptionAndAtLeastTwoExamples) {
 }
 
 TEST(Command, MisspeltWords) {
-  expect_mistake(
-      {"rn"},
-      "foretrain: unknown command 'rn', did you mean 'run'?; allowed: run, topology, collective, schedule, import");
+  expect_mistake({"rn"},
+                 "foretrain: unknown command 'rn', did you mean 'run'?; allowed: run, memory, topology, collective, "
+                 "schedule, import");
   expect_mistake({"simulate"},
-                 "foretrain: unknown command 'simulate'; allowed: run, topology, collective, schedule, import");
+                 "foretrain: unknown command 'simulate'; allowed: run, memory, topology, collective, schedule, import");
   expect_mistake({"--verson"},
                  "foretrain: unknown option '--verson', did you mean '--version'?; allowed: --help, --version");
   expect_mistake({"run", "x.yaml", "--jsn", "a"},
@@ -99,6 +99,29 @@ TEST(Command, OutputsThatCannotBe) {
   const Scratch scratch;
   expect_mistake({"run", small, "--json", scratch / "none/x.json"},
                  "cannot write '" + (scratch / "none/x.json") + "': there is no folder '" + (scratch / "none") + "'");
+}
+
+TEST(MemoryCommand, PlaysTheStepAndNamesTheVerdict) {
+  const Ran ran = foretrain_with({"memory", small, "--json", "-"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const Json json = Json::parse(ran.out);
+  ASSERT_EQ(json["stages"].size(), 1U);
+  std::int64_t parts = 0;
+  for (const auto& [part, size] : json["stages"][0]["parts_bytes"].items()) parts += size.get<std::int64_t>();
+  EXPECT_EQ(parts, json["memory"]["peak_bytes"]);
+  EXPECT_EQ(json["memory"]["fits"], json["memory"]["verdict"] != "does_not_fit");
+  EXPECT_GT(json["stages"][0]["peak_at_s"], 0);
+  // The same as `run` says.
+  const Json whole = Json::parse(foretrain_with({"run", small, "--json", "-"}).out);
+  EXPECT_EQ(whole["memory"], json["memory"]);
+}
+
+// Twenty times the tokens a microbatch cannot fit; it is no mistake to ask.
+TEST(MemoryCommand, SaysWhatDoesNotFitAndExitsWith0) {
+  const Ran ran = foretrain_with({"memory", small, "--set", "training.sequence_length=163840"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("DOES NOT FIT"));
+  EXPECT_THAT(ran.out, HasSubstr("largest: activations"));
 }
 
 std::vector<std::string> collective(std::vector<std::string> more) {

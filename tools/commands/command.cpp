@@ -5,6 +5,7 @@ namespace foretrain {
 std::span<const Command> commands() {
   static constexpr Command all[] = {
       {"run", "plays a scenario and says where the time and the memory go", run_scenario},
+      {"memory", "memory of a scenario by stage and part, and whether it fits", show_memory},
       {"topology", "describes a cluster's network: counts, bisection, oversubscription", show_topology},
       {"collective", "the simulated nccl-tests table of a cluster", show_collective},
       {"schedule", "a pipeline schedule by itself: its bubble, its memory, its picture", show_schedule},

@@ -20,6 +20,7 @@ struct Command {
 [[nodiscard]] std::span<const Command> commands();
 
 int run_scenario(std::span<const std::string> args, const Console& console);     // run.cpp
+int show_memory(std::span<const std::string> args, const Console& console);      // memory.cpp
 int show_topology(std::span<const std::string> args, const Console& console);    // topology.cpp
 int show_collective(std::span<const std::string> args, const Console& console);  // collective.cpp
 int show_schedule(std::span<const std::string> args, const Console& console);    // schedule.cpp

@@ -11,6 +11,7 @@
 #include "scenarios/scenario.h"
 #include "tools/cli/options.h"
 #include "tools/cli/output_file.h"
+#include "tools/cli/progress.h"
 #include "tools/commands/command.h"
 #include "tools/output/human.h"
 #include "tools/output/json.h"
@@ -61,26 +62,6 @@ RunArguments read_arguments(const Syntax& syntax, const po::variables_map& value
   }
   return args;
 }
-
-/// One line that says what takes long, wiped when it is done.
-class Progress {
- public:
-  Progress(const Console& console, std::string text) : console_(console), text_(std::move(text)) {
-    if (console_.progress) console_.err << text_ << std::flush;
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  ~Progress() {
-    if (console_.progress) console_.err << "\r\x1b[K" << std::flush;
-  }
-  void show(double part) const {
-    if (console_.progress) console_.err << fmt::format("\r{} {:.0f} %", text_, 100 * part) << std::flush;
-  }
-
- private:
-  const Console& console_;
-  std::string text_;
-};
 
 void write_file(const std::string& path, const Console& console, const std::string& what,
                 const std::function<void(std::ostream&)>& write) {

@@ -39,16 +39,22 @@ Json gpu_kinds_json(const std::vector<GpuKindResult>& kinds) {
   return json;
 }
 
-Json memory_json(const MemoryResult& memory) {
+Json parts_json(const PartBytes& bytes) {
   Json parts = Json::object();
   for (const MemoryPart part : all_memory_parts) {
-    parts[std::string(to_text(part))] = memory.parts_bytes.at(static_cast<std::size_t>(part));
+    parts[std::string(to_text(part))] = bytes.at(static_cast<std::size_t>(part));
   }
+  return parts;
+}
+
+Json memory_section(const MemoryResult& memory) {
   return {{"fits", memory.fits},
+          {"verdict", to_text(memory.verdict)},
+          {"pressure", memory.pressure},
           {"peak_bytes", memory.peak_bytes},
           {"capacity_bytes", memory.capacity_bytes},
           {"peak_stage", memory.peak_stage},
-          {"parts_bytes", std::move(parts)}};
+          {"parts_bytes", parts_json(memory.parts_bytes)}};
 }
 
 Json communication_json(const std::vector<CommunicationResult>& rows) {
@@ -102,7 +108,7 @@ std::string result_json(const Result& result) {
   json["breakdown_s"] = breakdown_json(result.breakdown);
   json["stages"] = stages_json(result.stages);
   if (result.gpu_kinds.size() > 1) json["gpu_kinds"] = gpu_kinds_json(result.gpu_kinds);
-  json["memory"] = memory_json(result.memory);
+  json["memory"] = memory_section(result.memory);
   json["communication"] = communication_json(result.communication);
   json["links"] = links_json(result);
   json["engine"] = {{"ranks", result.engine.ranks},
@@ -110,6 +116,23 @@ std::string result_json(const Result& result) {
                     {"events", result.engine.events},
                     {"wall_s", result.engine.wall_s},
                     {"peak_rss_bytes", result.engine.peak_rss_bytes}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string memory_json(const Result& result) {
+  Json json = Json::object();
+  json["schema"] = "foretrain.memory/1";
+  json["scenario"] = yaml_to_json(to_yaml(result.scenario));
+  json["memory"] = memory_section(result.memory);
+  json["stages"] = Json::array();
+  for (const StageResult& s : result.stages) {
+    json["stages"].push_back({{"stage", s.stage},
+                              {"layers", s.layers},
+                              {"peak_bytes", s.peak_memory_bytes},
+                              {"peak_at_s", s.peak_at_s},
+                              {"margin_bytes", result.memory.capacity_bytes - s.peak_memory_bytes},
+                              {"parts_bytes", parts_json(s.parts_bytes)}});
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/output/human.h"
+#include "tools/output/memory_table.h"
 #include "tools/output/parts.h"
 
 namespace foretrain {
@@ -20,7 +21,7 @@ constexpr std::size_t hot_link_rows = 3;
 constexpr std::size_t bar_columns = 40;
 constexpr std::size_t link_columns = 48;
 
-enum class Ink : int { bold = 1, red = 31, green = 32, cyan = 36, dim = 2 };
+enum class Ink : int { bold = 1, red = 31, green = 32, yellow = 33, cyan = 36, dim = 2 };
 
 std::string painted(const Look& look, Ink ink, std::string_view text) {
   if (!look.colour) return std::string(text);
@@ -166,11 +167,21 @@ void pipeline(Page& page, const Result& r) {
             least->stage, human_seconds(least->compute_s));
 }
 
+Ink ink_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::fits:
+      return Ink::green;
+    case Verdict::at_risk:
+      return Ink::yellow;
+    case Verdict::does_not_fit:
+      return Ink::red;
+  }
+  return Ink::red;
+}
+
 void memory(Page& page, const Result& r) {
   const MemoryResult& m = r.memory;
-  const auto gap = static_cast<double>(m.fits ? m.capacity_bytes - m.peak_bytes : m.peak_bytes - m.capacity_bytes);
-  const std::string verdict = m.fits ? painted(page.look(), Ink::green, "fits, " + human_bytes(gap) + " free")
-                                     : painted(page.look(), Ink::red, "DOES NOT FIT, " + human_bytes(gap) + " over");
+  const std::string verdict = painted(page.look(), ink_of(m.verdict), verdict_text(m));
   page.line("{}    peak {} of {} on stage {} at {}: {}", painted(page.look(), Ink::bold, "Memory"),
             human_bytes(static_cast<double>(m.peak_bytes)), human_bytes(static_cast<double>(m.capacity_bytes)),
             m.peak_stage, human_seconds(m.peak_at_s), verdict);

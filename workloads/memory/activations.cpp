@@ -14,23 +14,6 @@ std::int64_t sequence_bytes(const Model& model, const Plan& plan, const Training
   return activation_bytes(training.precision) * model.hidden * shard_of(model, plan, training).sequence_tokens;
 }
 
-/// Inputs of a layer's matrices and the gradients of their outputs: what its weight gradients are made of. Bytes.
-std::int64_t weight_operands(const Model& model, const Plan& plan, const Training& training, LayerKind kind) {
-  const LayerTable t = whole_table(model, plan, training, kind);
-  const Shard s = shard_of(model, plan, training);
-  const std::int64_t e = activation_bytes(training.precision);
-  const std::int64_t sequence = sequence_bytes(model, plan, training);
-  const std::int64_t attention_in = t.attention_norm_output + t.attention_output + t.latents;
-  const std::int64_t attention_out = t.qkv + t.latents + sequence;  // of QKV, of the projection
-  if (!kind.experts) {
-    const std::int64_t mlp_in = (model.single_norm ? 0 : t.mlp_norm_output) + t.activation_output;
-    return attention_in + attention_out + mlp_in + e * s.ffn_in * s.tokens + sequence;  // of FC1, of FC2
-  }
-  const std::int64_t tokens = expert_tokens(model, plan, training);
-  const std::int64_t routed = t.permuted + t.activation_input + t.activation_output + e * model.hidden * tokens;
-  return attention_in + attention_out + t.mlp_norm_output + routed + t.shared + sequence;
-}
-
 }  // namespace
 
 Bytes layer_activations(const Model& model, const Plan& plan, const Training& training, LayerKind kind) {

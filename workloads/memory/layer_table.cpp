@@ -137,4 +137,23 @@ LayerTable kept_table(const Model& model, const Plan& plan, const Training& trai
   return t;
 }
 
+std::int64_t weight_operands(const Model& model, const Plan& plan, const Training& training, LayerKind kind) {
+  const LayerTable t = whole_table(model, plan, training, kind);
+  const Shard s = shard_of(model, plan, training);
+  const AttentionWidths w = attention_widths(model, plan);
+  const std::int64_t e = activation_bytes(training.precision);
+  const std::int64_t g = product_input_bytes(training.precision);
+  const std::int64_t sequence = e * model.hidden * s.sequence_tokens;  // gradient of the projection's or FC2's output
+  // A latent behind its norm is an input, and before it an output whose gradient waits.
+  const std::int64_t attention =
+      t.attention_norm_output + t.latents + e * w.qkv() * s.tokens + g * w.output * s.tokens + sequence;
+  const std::int64_t gate_up = model.gated() ? 2 : 1;
+  if (!kind.experts) return attention + t.mlp_norm_output + (e * gate_up + g) * s.ffn * s.tokens + sequence;
+  const Experts& x = *model.experts;
+  const std::int64_t tokens = expert_tokens(model, plan, training);
+  const std::int64_t routed = t.permuted + ((e * gate_up + g) * x.ffn_hidden / plan.etp + e * model.hidden) * tokens;
+  const std::int64_t shared = (e * gate_up + g) * x.shared_ffn_hidden / plan.tp * s.tokens;
+  return attention + t.mlp_norm_output + routed + shared + sequence;
+}
+
 }  // namespace foretrain

@@ -35,6 +35,10 @@ struct LayerTable {
 /// What is left of it with selective recompute.
 [[nodiscard]] LayerTable kept_table(const Model& model, const Plan& plan, const Training& training, LayerKind kind);
 
+/// Inputs of a layer's matrices and the gradients of their outputs: what its weight gradients are made of. Bytes.
+[[nodiscard]] std::int64_t weight_operands(const Model& model, const Plan& plan, const Training& training,
+                                           LayerKind kind);
+
 /// Bytes of an element that is kept only as the input of a matrix product: fp8 keeps the cast copy.
 [[nodiscard]] std::int64_t product_input_bytes(Precision precision);
 

@@ -6,6 +6,7 @@
 
 #include "tests/workloads/gpus.h"
 #include "tests/workloads/memory/support.h"
+#include "workloads/memory/split_backward.h"
 
 namespace foretrain {
 namespace {
@@ -117,6 +118,14 @@ RC_GTEST_PROP(ActivationProperties, WeightGradientsOfGptWaitWith32sbh, ()) {
   const Training training = megatron_2022(*rc::gen::inRange<std::int64_t>(1, 9));
   const auto [s, b, h, a, t] = symbols(model, {}, training);
   RC_ASSERT(counted(released_after_input_gradient(model, {}, training)) == s * b * h * (2 + 5 * a * s / h));
+}
+
+// Of Llama's table the inputs of both norms go (4h) and gradients of the projection's and of FC2's output come (4h);
+// what is free is the log-sum-exp.
+TEST(Activations, WeightGradientsOfLlamaWaitWithAllButTheLogSumExp) {
+  const Model m = llama3_8b();
+  const Training training{.sequence_length = 4096, .global_batch = 1};
+  EXPECT_EQ(released_after_input_gradient(m, {}, training), bytes(4 * m.heads * 4096));
 }
 
 // With full recompute 2sbh were kept and 32sbh wait.
@@ -274,6 +283,17 @@ TEST(Chunks, AddUpKindsAndEnds) {
                                                              embedding_activations(m, plan, training));
   EXPECT_EQ(chunk_activations(m, plan, training, last),
             56 * layer_activations(m, plan, training, experts) + output_activations(m, plan, training));
+}
+
+// What waits is what was kept, less what each layer's input gradient frees.
+TEST(Chunks, WaitForWeightGradientsWithTheirLayers) {
+  const Model m = deepseek_v3();
+  const Training training{.sequence_length = 4096, .global_batch = 1};
+  const ChunkSpan chunk{.first_layer = 2, .layers = 3};  // one dense layer, two of experts
+  const LayerKind experts{.experts = true};
+  const Bytes released =
+      released_after_input_gradient(m, {}, training) + 2 * released_after_input_gradient(m, {}, training, experts);
+  EXPECT_EQ(waiting_for_weight_gradients(m, {}, training, chunk) + released, chunk_activations(m, {}, training, chunk));
 }
 
 // A module: both norms and their outputs side by side, one layer, one output.
