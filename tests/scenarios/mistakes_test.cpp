@@ -277,11 +277,12 @@ TEST(Mistakes, MessagesNeverCarryControlCharacters) {
 }
 
 TEST(Mistakes, CaretStandsUnderTheCharacterNotTheByte) {
-  EXPECT_EQ(mistakes(good_with("gpus: 16", "\"näme\": 1, gpus: 16"), {}),
-            "s.yaml:2:30: cluster.näme: unknown key 'näme', did you mean 'name'?; allowed: name, gpus, gpu, fabric, "
-            "transport, node, jitter, max_gpus\n"
-            "     2 | cluster: {use: dgx-h100-ndr, \"näme\": 1, gpus: 16}\n"
-            "       |                              ^");
+  EXPECT_EQ(
+      mistakes(good_with("gpus: 16", "\"näme\": 1, gpus: 16"), {}),
+      "s.yaml:2:30: cluster.näme: unknown key 'näme', did you mean 'name'?; allowed: name, gpus, groups, gpu, fabric, "
+      "transport, node, jitter, max_gpus\n"
+      "     2 | cluster: {use: dgx-h100-ndr, \"näme\": 1, gpus: 16}\n"
+      "       |                              ^");
 }
 
 TEST(Mistakes, FabricThatCannotBeBuilt) {
