@@ -185,6 +185,48 @@ TEST(NvlinkRacks, KeepTheFullBandwidth) {
   EXPECT_EQ(count_kinds(server(spec, 7))[VertexKind::nvswitch], 2U + 1U);
 }
 
+// --- Servers of several makes -------------------------------------------------------------------------------------
+
+NodeSpec two_makes() {
+  NodeSpec spec{.nic = gigabits_per_second(200)};
+  spec.others.push_back({2, {.nvlink = gigabytes_per_second(448), .shape = NodeShape::full_mesh}});
+  return spec;
+}
+
+TEST(OtherNodes, AreThoseFromTheirNumberOn) {
+  const NodeSpec spec = two_makes();
+  EXPECT_EQ(make_of(spec, 1).shape, NodeShape::nvswitch);
+  EXPECT_EQ(make_of(spec, 2).shape, NodeShape::full_mesh);
+  EXPECT_EQ(make_of(spec, 9).shape, NodeShape::full_mesh);
+  EXPECT_EQ(make_of(without_first(spec, 1), 1).shape, NodeShape::full_mesh);
+  EXPECT_EQ(without_first(spec, 3).shape, NodeShape::full_mesh);
+  EXPECT_TRUE(without_first(spec, 3).others.empty());
+}
+
+/// Leaf and spine carry what the fastest NICs send: nothing between the second make's servers is narrower than those.
+TEST(OtherNodes, StandInOneNetworkForTheFastest) {
+  const Fabric fabric = build_rail_optimised({.node = two_makes(), .gpus = 32, .nodes_per_group = 2});
+  EXPECT_EQ(fabric.node_count(), 4U);
+  EXPECT_EQ(count_kinds(fabric)[VertexKind::nvswitch], 2U);
+  for (const VertexId nic : vertices_of(fabric, VertexKind::nic)) {
+    const bool first = fabric.vertex(nic).node->value < 2;
+    EXPECT_EQ(sum(links_of(fabric, nic, "nic")), gigabits_per_second(first ? 200 : 400));
+  }
+  for (const VertexId leaf : vertices_of(fabric, VertexKind::leaf)) {
+    EXPECT_EQ(sum(links_of(fabric, leaf, "leaf-spine")), gigabits_per_second(400) * 2);
+  }
+}
+
+TEST(OtherNodes, WithOtherNumbersAreRefused) {
+  NodeSpec fewer = two_makes();
+  fewer.others[0].node.nics = 4;
+  EXPECT_EQ(refusal(fewer), "servers of 8 GPUs and 4 NICs beside such of 8 and 8; allowed: the same numbers in all");
+  NodeSpec first = two_makes();
+  first.others[0].from = 0;
+  EXPECT_EQ(refusal(first),
+            "servers of another make from number 0 on after such from number 0 on; allowed: ascending, 1 or more");
+}
+
 // --- All ----------------------------------------------------------------------------------------------------------
 
 TEST(NodeShapes, NumbersThatMakeNoneAreRefused) {
