@@ -442,7 +442,7 @@ constexpr HfDialect dialects[] = {{"llama", "LlamaForCausalLM", read_llama},
                                   {"deepseek", "DeepseekForCausalLM", read_deepseek},
                                   {"deepseek_v2", "DeepseekV2ForCausalLM", read_deepseek_v2},
                                   {"deepseek_v3", "DeepseekV3ForCausalLM", read_deepseek_v3},
-                                  {"kimi_k2", "KimiK2ForCausalLM", read_deepseek_v3}};
+                                  {"kimi_k2", "DeepseekV3ForCausalLM", read_deepseek_v3}};
 
 }  // namespace
 

@@ -123,7 +123,7 @@ std::string_view to_text(Positions positions) {
 }
 
 LayerKind Model::kind_of(std::int64_t layer) const {
-  layer = std::min(layer, layers - 1);
+  if (layers > 0) layer = std::min(layer, layers - 1);
   LayerKind kind;
   if (experts && layer >= experts->first_dense) kind.experts = (layer - experts->first_dense + 1) % experts->every == 0;
   if (window) kind.windowed = window->full_every == 0 || (layer + 1) % window->full_every != 0;

@@ -20,8 +20,9 @@ TEST(Mistakes, NoneInTheTextThatTheOthersChange) { EXPECT_EQ(mistakes(good), "")
 
 TEST(Mistakes, MisspeltKeyNamesTheNearest) {
   EXPECT_EQ(mistakes(good_with("tp: 2", "tpp: 2")),
-            "s.yaml:7:3: parallelism.tpp: unknown key 'tpp', did you mean 'tp'?; allowed: tp, cp, pp, dp, "
-            "sequence_parallel, zero, schedule, order, overlap, bucket_parameters\n"
+            "s.yaml:7:3: parallelism.tpp: unknown key 'tpp', did you mean 'tp'?; allowed: tp, cp, pp, dp, ep, "
+            "etp, sequence_parallel, zero, schedule, hsdp, sharding, gradient_sync, context, experts, stage_layers, "
+            "order, overlap, bucket_parameters, offload\n"
             "     7 |   tpp: 2\n"
             "       |   ^");
 }
@@ -35,7 +36,7 @@ TEST(Mistakes, MisspeltNeededKeyIsReportedOnce) {
   EXPECT_EQ(mistakes(good_with("global_batch", "globalbatch")),
             "s.yaml:5:3: training.globalbatch: unknown key 'globalbatch', did you mean 'global_batch'?; allowed: "
             "sequence_length, global_batch, microbatch, precision, gradients, recompute, recompute_modules, attention, "
-            "attention_flops\n"
+            "recompute_method, recompute_layers, stack, loss, attention_flops\n"
             "     5 |   globalbatch: 64\n"
             "       |   ^");
 }

@@ -37,7 +37,7 @@ Syntax import_syntax() {
   const auto count = [] { return po::value<std::int64_t>()->value_name("N"); };
   auto add = syntax.options.add_options();
   add("output,o", word("FILE"),
-      "the cluster or model to write; - is standard output (for models: by default), for graphs of up to 500 vertices");
+      "the cluster or model to write; - is standard output (models: the default; graphs: of up to 500 vertices)");
   add("gpu", word("GPU"), "kind of the GPUs, of the catalogue (default: as the file has it, else h100-80gb)");
   add("gpus-per-node", count(), "GPUs of a host known only by its NICs or name (default: one a NIC)");
   add("nics-per-node", count(), "NICs of a host known only by its name (default: one a GPU, else 8)");
