@@ -38,8 +38,13 @@ class Expander {
         job_(job),
         options_(options),
         router_(make_router(options.routing, fabric,
-                            RouterOptions{.seed = options.seed, .flows_per_pair = options.flows_per_pair})) {
+                            RouterOptions{.seed = options.seed,
+                                          .flows_per_pair = options.flows_per_pair,
+                                          // Trees in the switches choose among links that routes load alike.
+                                          .first_of_alike = options.fidelity != Fidelity::flows &&
+                                                            !transport.network.in_network_reduction})) {
     if (options.fidelity == Fidelity::flows) planner_.emplace(fabric, *router_);
+    out_.alike.assign(router_->alike().begin(), router_->alike().end());
   }
 
   Expansion run() {

@@ -44,7 +44,8 @@ struct Expansion {
   std::vector<std::uint32_t> calls_begin;  ///< by communicator, one more than there are: into `calls`
   std::vector<PlannedCall> calls;
   std::vector<RowKey> rows;               ///< (dimension, collective) pairs of the job, ascending
-  std::vector<std::vector<Usage>> usage;  ///< by shape: all links, for the byte counters; not of flows
+  std::vector<std::vector<Usage>> usage;  ///< by shape: links, for the byte counters; not of flows
+  std::vector<LinkId> alike;              ///< by link: the one in `usage` that stands for it; empty: each for itself
   std::vector<SendPlan> plans;            ///< flows: of every call that moves
   LinkTable wire;                         ///< flows: by shape, part of the wire bytes that cross each link
   ResourceTable resources;                ///< what the shapes load

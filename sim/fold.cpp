@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "sim/refinement.h"
+#include "topology/refinement.h"
 
 namespace foretrain {
 namespace {
@@ -154,7 +154,8 @@ class Folder {
       const auto& slots = job_.ranks[r].slots;
       for (std::size_t s = 0; s < slots.size(); ++s) {
         if (is_idle(job_, expansion_, slots[s])) continue;
-        connect(r, communicator_node(slots[s]), fault_ == FoldFault::ignore_slots ? 0 : static_cast<std::uint32_t>(s));
+        const auto label = fault_ == FoldFault::ignore_slots ? 0 : static_cast<std::uint32_t>(s);
+        connect(r, communicator_node(slots[s]), label, label);
       }
     }
   }
@@ -165,8 +166,10 @@ class Folder {
       const auto id = id_at<CommunicatorId>(c);
       expansion_.shapes_of(id, shapes_);
       for (std::uint32_t i = 0; i < shapes_.size(); ++i)
-        for (const Load& l : expansion_.resources.of(shapes_[i].index()))
-          connect(communicator_node(id), resource_node(l.resource), load_label(i, l.load));
+        for (const Load& l : expansion_.resources.of(shapes_[i].index())) {
+          const std::uint32_t label = load_label(i, l.load);
+          connect(communicator_node(id), resource_node(l.resource), label, label);
+        }
     }
   }
 

@@ -1,6 +1,6 @@
 // Folding: which ranks of a job, and which of its communicators and resources, do the same thing at the same instant.
 //
-// What is refined (sim/refinement.h) is a graph with three kinds of nodes, which begin with the colours of
+// What is refined (topology/refinement.h) is a graph with three kinds of nodes, which begin with the colours of
 //   - a rank: its program and its pace;
 //   - a communicator: its size and dimension, and of every call that it makes the collective, the message, algorithm,
 //     protocol, latency and time on an idle network, and of every shape its rate cap and weight;

@@ -70,7 +70,7 @@ void Player::lay_out() {
   if (sends_)
     tiers_.emplace(fabric_, expansion_.wire);
   else
-    tiers_.emplace(fabric_, expansion_.usage, quotient_.shape_of);
+    tiers_.emplace(fabric_, expansion_, quotient_.shape_of);
 }
 
 void Player::find_peaks() {
@@ -430,6 +430,7 @@ void Player::sum_up_links(Measured& m) const {
     const Duration full = network_.saturated(ResourceId{fold_.resources.of[r]});
     for (LinkId l : expansion_.resources.links[r]) m.links[l.index()].saturated = full;
   }
+  for (std::size_t l = 0; l < expansion_.alike.size(); ++l) m.links[l] = m.links[expansion_.alike[l].index()];
 }
 
 // ---- when nothing moves any more --------------------------------------------------------------------------------

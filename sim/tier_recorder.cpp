@@ -12,27 +12,29 @@ constexpr int size_bits = 24;  ///< and of message bytes
 
 }  // namespace
 
-TierRecorder::TierRecorder(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage,
+TierRecorder::TierRecorder(const Fabric& fabric, const Expansion& expansion,
                            const std::vector<std::uint32_t>& played_as)
     : fabric_(fabric), bytes_(fabric.tiers().size(), std::vector<Whole>(bins)) {
-  for (std::size_t s = 0; s < usage.size(); ++s) add_shape(played_as[s], usage[s], &Usage::wire);
+  std::vector<std::uint32_t> links(fabric.link_count(), expansion.alike.empty() ? 1 : 0);
+  for (const LinkId first : expansion.alike) ++links[first.index()];
+  for (const std::uint32_t shape : played_as) wire_.resize(std::max<std::size_t>(wire_.size(), shape + std::size_t{1}));
+  for (std::size_t s = 0; s < expansion.usage.size(); ++s)
+    for (const Usage& u : expansion.usage[s]) add_wire(played_as[s], u.link, u.wire, links[u.link.index()]);
 }
 
 TierRecorder::TierRecorder(const Fabric& fabric, const LinkTable& wire)
     : fabric_(fabric), bytes_(fabric.tiers().size(), std::vector<Whole>(bins)) {
-  for (std::size_t s = 0; s < wire.shapes(); ++s) add_shape(s, wire.of(s), &LinkLoad::load);
+  wire_.resize(wire.shapes());
+  for (std::size_t s = 0; s < wire.shapes(); ++s)
+    for (const LinkLoad& e : wire.of(s)) add_wire(s, e.link, e.load, 1);
 }
 
-template <class Row, class Wire>
-void TierRecorder::add_shape(std::size_t shape, const Row& row, const Wire& wire) {
-  if (wire_.size() <= shape) wire_.resize(shape + 1);
+void TierRecorder::add_wire(std::size_t shape, LinkId link, double wire, std::uint32_t links) {
   auto& sums = wire_[shape];
-  for (const auto& entry : row) {
-    const std::size_t tier = fabric_.link(entry.link).tier.index();
-    auto sum = std::find_if(sums.begin(), sums.end(), [tier](const TierBytes& t) { return t.tier == tier; });
-    if (sum == sums.end()) sum = sums.insert(sums.end(), {tier, 0});
-    sum->wire += static_cast<Whole>(std::nearbyint(std::ldexp(entry.*wire, wire_bits)));
-  }
+  const std::size_t tier = fabric_.link(link).tier.index();
+  auto sum = std::find_if(sums.begin(), sums.end(), [tier](const TierBytes& t) { return t.tier == tier; });
+  if (sum == sums.end()) sum = sums.insert(sums.end(), {tier, 0});
+  sum->wire += static_cast<Whole>(std::nearbyint(std::ldexp(wire, wire_bits))) * links;
 }
 
 void TierRecorder::widen(Time until) {

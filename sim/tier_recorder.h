@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "sim/collectives/collective.h"
+#include "sim/expansion.h"
 #include "sim/network.h"
 #include "sim/resources.h"
 #include "sim/simulate.h"
@@ -16,9 +16,8 @@ namespace foretrain {
 
 class TierRecorder {
  public:
-  /// `usage` by shape of the expansion, `played_as` by the same: the shape that stands for it in `add`.
-  TierRecorder(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage,
-               const std::vector<std::uint32_t>& played_as);
+  /// `played_as` by shape of the expansion: the shape that stands for it in `add`.
+  TierRecorder(const Fabric& fabric, const Expansion& expansion, const std::vector<std::uint32_t>& played_as);
   /// `wire` by shape: of fidelity `flows`, a message byte being a wire byte.
   TierRecorder(const Fabric& fabric, const LinkTable& wire);
   /// A transfer of that shape moved `size` message bytes, evenly over [from, to].
@@ -28,8 +27,7 @@ class TierRecorder {
  private:
   static constexpr std::size_t bins = 1024;
   __extension__ typedef __int128 Whole;  // NOLINT(modernize-use-using): __extension__ wants a typedef
-  template <class Row, class Wire>
-  void add_shape(std::size_t shape, const Row& row, const Wire& wire);
+  void add_wire(std::size_t shape, LinkId link, double wire, std::uint32_t links);
   void widen(Time until);
 
   const Fabric& fabric_;

@@ -14,7 +14,10 @@ namespace {
 
 class Rail final : public Router {
  public:
-  explicit Rail(const Fabric& fabric) : graph_(fabric), spread_(make_spread(fabric)) {}
+  Rail(const Fabric& fabric, bool first_of_alike)
+      : graph_(fabric), spread_(make_spread(fabric, Ways::any, first_of_alike)) {}
+
+  [[nodiscard]] std::span<const LinkId> alike() const override { return spread_->alike(); }
 
   void route(GpuId from, GpuId to, std::uint64_t flow, std::vector<LinkShare>& path) const override {
     const std::optional<GpuId> proxy = proxy_for(from, to);
@@ -51,6 +54,8 @@ class Rail final : public Router {
 
 }  // namespace
 
-std::unique_ptr<Router> make_rail(const Fabric& fabric) { return std::make_unique<Rail>(fabric); }
+std::unique_ptr<Router> make_rail(const Fabric& fabric, bool first_of_alike) {
+  return std::make_unique<Rail>(fabric, first_of_alike);
+}
 
 }  // namespace foretrain

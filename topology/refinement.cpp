@@ -1,4 +1,4 @@
-#include "sim/refinement.h"
+#include "topology/refinement.h"
 
 #include <algorithm>
 #include <limits>
@@ -46,7 +46,7 @@ class Refiner {
 
   std::vector<std::uint32_t> run() {
     for (std::uint32_t v = 0; v < colour_.size(); ++v)
-      for (const LabelledGraph::Edge& e : graph_.edges(v)) sum_[v] += digest_of(e.label, colour_[e.to]);
+      for (const LabelledGraph::Edge& e : graph_.edges(v)) sum_[e.to] += digest_of(e.label, colour_[v]);
     for (std::uint32_t c = 0; c < classes_.size(); ++c)
       if (classes_[c].touched > 0) touched_.push_back(c);
     split_touched();

@@ -1,5 +1,5 @@
 // Does colour refinement find the coarsest equitable partition, and number it as it says?
-#include "sim/refinement.h"
+#include "topology/refinement.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -20,7 +20,7 @@ using Cables = std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_
 LabelledGraph graph_of(std::size_t nodes, const Cables& cables) {
   LabelledGraph graph(nodes);
   graph.connect_all([&](const auto& connect) {
-    for (const auto& [a, b, label] : cables) connect(a, b, label);
+    for (const auto& [a, b, label] : cables) connect(a, b, label, label);
   });
   return graph;
 }
@@ -64,6 +64,15 @@ TEST(Refinement, labels_tell_edges_apart_and_parallel_edges_count) {
   EXPECT_EQ(refine(graph_of(4, {{0, 1, 7}, {2, 3, 7}, {2, 3, 7}}), {0, 0, 0, 0}), (Colours{0, 0, 1, 1}));
 }
 
+TEST(Refinement, the_two_ends_of_an_edge_may_see_it_differently) {
+  LabelledGraph ring(3);
+  ring.connect_all([](const auto& connect) { connect(0, 1, 0, 1), connect(1, 2, 0, 1), connect(2, 0, 0, 1); });
+  EXPECT_EQ(refine(ring, {0, 0, 0}), (Colours{0, 0, 0}));
+  LabelledGraph chain(3);
+  chain.connect_all([](const auto& connect) { connect(0, 1, 0, 1), connect(1, 2, 0, 1); });
+  EXPECT_EQ(refine(chain, {0, 0, 0}), (Colours{0, 1, 2}));
+}
+
 TEST(Refinement, of_nothing_is_nothing) { EXPECT_EQ(refine(LabelledGraph(0), {}), Colours{}); }
 
 RC_GTEST_PROP(Refinement, finds_the_partition_of_the_textbook, ()) {
@@ -91,7 +100,7 @@ TEST(Refinement, a_long_chain_costs_little_more_than_its_length) {
   constexpr std::uint32_t nodes = 1U << 17;
   LabelledGraph chain(nodes);
   chain.connect_all([](const auto& connect) {
-    for (std::uint32_t v = 0; v + 1 < nodes; ++v) connect(v, v + 1, 0);
+    for (std::uint32_t v = 0; v + 1 < nodes; ++v) connect(v, v + 1, 0, 0);
   });
   const Colours classes = refine(chain, Colours(nodes, 0));
   for (std::uint32_t v = 0; v < nodes; ++v) ASSERT_EQ(classes[v], std::min(v, nodes - 1 - v));

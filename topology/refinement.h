@@ -1,9 +1,10 @@
 // Colour refinement: the coarsest partition of a graph's nodes in which no node can be told from another of its class
 // by the colour it began with or by its edges.
 //
-// Edges are undirected and carry a label. In the partition that comes out, any two nodes of a class began with the same
-// colour and have, for every label and every class, equally many edges of that label into that class: it is
-// *equitable*, and every equitable partition that keeps the first colours apart is finer than it (or equal).
+// Edges carry a label at either end, the same where an edge has no direction. In the partition that comes out, any two
+// nodes of a class began with the same colour and have, for every label and every class, equally many edges of that
+// label into that class: it is *equitable*, and every equitable partition that keeps the first colours apart is finer
+// than it (or equal).
 //
 // How. Each node holds the sum of a hash of (label, colour at the other end) over its edges, 2 x 64 bits. Where nodes
 // of a class come to hold different sums, the class is split, the largest part keeps the colour, and the sums around
@@ -12,7 +13,7 @@
 // nodes that differ are taken for equal only if 128 bits of hash collide.
 //
 //   LabelledGraph path(3);
-//   path.connect_all([](const auto& connect) { connect(0, 1, 0), connect(1, 2, 0); });
+//   path.connect_all([](const auto& connect) { connect(0, 1, 0, 0), connect(1, 2, 0, 0); });
 //   refine(path, {0, 0, 0});   // {0, 1, 0}: the ends are alike
 #pragma once
 
@@ -34,26 +35,27 @@ struct Digest {
   void append(std::uint64_t word);
 };
 struct DigestHash {
-  std::size_t operator()(const Digest& d) const { return d.a; }
+  std::size_t operator()(const Digest& d) const { return d.a * 0x9e3779b97f4a7c15ULL ^ d.b; }
 };
 
 class LabelledGraph {
  public:
   struct Edge {
     std::uint32_t to = 0;
-    std::uint32_t label = 0;
+    std::uint32_t label = 0;  ///< at that end
   };
   explicit LabelledGraph(std::size_t nodes) : begin_(nodes + 1, 0) {}
-  /// `each(connect)` calls connect(a, b, label) for every edge, twice over and both times the same.
+  /// `each(connect)` calls connect(a, b, label at a, label at b) for every edge; it is called twice and must do the
+  /// same both times. Once a graph.
   template <class Each>
   void connect_all(const Each& each) {
-    each([&](std::uint32_t a, std::uint32_t b, std::uint32_t) { ++begin_[a + 1], ++begin_[b + 1]; });
+    each([&](std::uint32_t a, std::uint32_t b, std::uint32_t, std::uint32_t) { ++begin_[a + 1], ++begin_[b + 1]; });
     for (std::size_t v = 1; v < begin_.size(); ++v) begin_[v] += begin_[v - 1];
     edges_.resize(begin_.back());
     std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
-    each([&](std::uint32_t a, std::uint32_t b, std::uint32_t label) {
-      edges_[next[a]++] = {b, label};
-      edges_[next[b]++] = {a, label};
+    each([&](std::uint32_t a, std::uint32_t b, std::uint32_t at_a, std::uint32_t at_b) {
+      edges_[next[a]++] = {b, at_b};
+      edges_[next[b]++] = {a, at_a};
     });
   }
   [[nodiscard]] std::size_t nodes() const { return begin_.size() - 1; }
