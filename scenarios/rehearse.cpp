@@ -227,17 +227,21 @@ std::vector<std::size_t> hottest_links(const Measured& m, const Fabric& fabric) 
   const auto busy = [&](std::size_t l) {  // seconds of full rate that its bytes would take
     return m.links[l].bytes / static_cast<double>(fabric.link(id_at<LinkId>(l)).bandwidth.bytes_per_s());
   };
+  const auto busier = [&](std::size_t a, std::size_t b) { return busy(a) != busy(b) ? busy(a) > busy(b) : a < b; };
   std::vector<std::size_t> used;
-  for (std::size_t l = 0; l < m.links.size(); ++l)
-    if (m.links[l].bytes > 0) used.push_back(l);
-  std::stable_sort(used.begin(), used.end(), [&](std::size_t a, std::size_t b) { return busy(a) > busy(b); });
-  std::vector<bool> tier_seen(fabric.tiers().size());
-  std::vector<std::size_t> kept;
-  for (std::size_t i = 0; i < used.size(); ++i) {
-    const std::size_t tier = fabric.link(id_at<LinkId>(used[i])).tier.index();
-    if (i < most || !tier_seen[tier]) kept.push_back(used[i]);
-    tier_seen[tier] = true;
+  std::vector<std::optional<std::size_t>> of_tier(fabric.tiers().size());
+  for (std::size_t l = 0; l < m.links.size(); ++l) {
+    if (m.links[l].bytes <= 0) continue;
+    used.push_back(l);
+    auto& first = of_tier[fabric.link(id_at<LinkId>(l)).tier.index()];
+    if (!first || busier(l, *first)) first = l;
   }
+  const auto end = used.begin() + static_cast<std::ptrdiff_t>(std::min(most, used.size()));
+  std::partial_sort(used.begin(), end, used.end(), busier);
+  std::vector<std::size_t> kept(used.begin(), end);
+  for (const auto& first : of_tier)
+    if (first && std::find(kept.begin(), kept.end(), *first) == kept.end()) kept.push_back(*first);
+  std::sort(kept.begin(), kept.end(), busier);
   return kept;
 }
 
