@@ -129,7 +129,10 @@ struct Model {
   /// Of one norm over `width` elements.
   [[nodiscard]] std::int64_t norm_parameters(std::int64_t width) const;
   /// Norms over `hidden` in a layer.
-  [[nodiscard]] std::int64_t layer_norms() const { return (single_norm ? 1 : 2) * (post_norms ? 2 : 1); }
+  [[nodiscard]] std::int64_t layer_norms() const {
+    const std::int64_t norms = single_norm ? 1 : 2;
+    return post_norms ? 2 * norms : norms;
+  }
   [[nodiscard]] std::int64_t head_norm_parameters() const;  ///< of Q and K
   /// What routes tokens: the router and the shared experts' gate. Requires experts.
   [[nodiscard]] std::int64_t router_parameters() const;

@@ -134,7 +134,7 @@ TEST(CollectiveCommand, Mistakes) {
   expect_mistake(collective({"--op", "allreduce2"}),
                  "foretrain collective: --op: unknown 'allreduce2', did you mean 'all_reduce'?; allowed: all_reduce, "
                  "all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv, gather, scatter, barrier, "
-                 "all_to_allv, all_to_allv_back");
+                 "all_to_allv, all_to_allv_back, shift");
   expect_mistake(collective({"--imbalance", "2"}),
                  "foretrain collective: --imbalance: only of all_to_allv and all_to_allv_back, not of all_reduce");
   expect_mistake(collective({"--op", "all_to_allv", "--imbalance", "0.5"}),

@@ -30,7 +30,7 @@ Syntax collective_syntax() {
   Syntax syntax("collective", "collective --cluster CLUSTER --gpus N [options]",
                 "the table that nccl-tests would print: one call on an idle network, or all groups of a job at once");
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  const std::string ops = "operation (default all_reduce): " + names_of(all_collectives);
+  const std::string ops = "default all_reduce: " + names_of(all_collectives);
   const std::string algorithms = "force an algorithm, as NCCL_ALGO does: " + names_of(all_algorithms);
   const std::string protocols = "force a protocol, as NCCL_PROTO does: " + names_of(all_protocols);
   const std::string routings = "routing (default spread): " + names_of(all_routings);
