@@ -18,6 +18,7 @@ constexpr std::size_t breakdown_rows = 8;
 constexpr std::size_t communication_rows = 7;
 constexpr std::size_t tier_rows = 5;
 constexpr std::size_t hot_link_rows = 3;
+constexpr std::size_t kind_rows = 3;
 constexpr std::size_t bar_columns = 40;
 constexpr std::size_t link_columns = 48;
 
@@ -83,13 +84,16 @@ std::string gpus_text(const Result& r) {
 /// Of a mixed cluster: how long each kind computes, and what it holds.
 void kinds(Page& page, const Result& r) {
   if (r.gpu_kinds.size() < 2) return;
-  std::string text;
-  for (const GpuKindResult& kind : r.gpu_kinds) {
-    text += fmt::format("{}{} computes {}, holds {} of {}", text.empty() ? "" : "; ", kind.gpu,
-                        human_seconds(kind.compute_s), human_bytes(static_cast<double>(kind.peak_memory_bytes)),
-                        human_bytes(static_cast<double>(kind.capacity_bytes)));
+  const std::size_t shown = std::min(kind_rows, r.gpu_kinds.size());
+  for (std::size_t k = 0; k < shown; ++k) {
+    const GpuKindResult& kind = r.gpu_kinds[k];
+    page.line("{}", clipped(fmt::format("{} x {} compute {}, hold {} of {}", grouped(kind.gpus), kind.gpu,
+                                        human_seconds(kind.compute_s),
+                                        human_bytes(static_cast<double>(kind.peak_memory_bytes)),
+                                        human_bytes(static_cast<double>(kind.capacity_bytes))),
+                            summary_columns_max));
   }
-  page.line("{}", clipped(text, summary_columns_max));
+  if (shown < r.gpu_kinds.size()) page.line("and {} more", r.gpu_kinds.size() - shown);
 }
 
 void answer(Page& page, const Result& r) {
