@@ -145,7 +145,7 @@ TEST(MixedClusters, TheSlowKindSetsTheStep) {
   const Result slow = played({"cluster.gpu=a100-80gb"});
   const Result mixed = played({grouped_as("[{gpus: 8}, {gpu: a100-80gb}]")});
   EXPECT_GT(mixed.step_time_s, 1.5 * fast.step_time_s);
-  EXPECT_LE(mixed.step_time_s - slow.step_time_s, 1e-6 * slow.step_time_s);  // messages that meet elsewhere share links elsewhere
+  EXPECT_LE(mixed.step_time_s - slow.step_time_s, 1e-5 * slow.step_time_s);  // its messages meet others
   EXPECT_GT(mixed.step_time_s, 0.99 * slow.step_time_s);
   ASSERT_EQ(mixed.gpu_kinds.size(), 2U);
   EXPECT_NEAR(mixed.gpu_kinds[0].compute_s, fast.gpu_kinds[0].compute_s, 1e-9);

@@ -81,9 +81,16 @@ std::string gpus_text(const Result& r) {
   return text;
 }
 
+/// Lines about the kinds of a mixed cluster, which the table of communication gives up.
+std::size_t kind_lines(const Result& r) {
+  const std::size_t kinds = r.gpu_kinds.size();
+  if (kinds < 2) return 0;
+  return kinds <= kind_rows ? kinds : kind_rows + 1;
+}
+
 /// Of a mixed cluster: how long each kind computes, and what it holds.
 void kinds(Page& page, const Result& r) {
-  if (r.gpu_kinds.size() < 2) return;
+  if (kind_lines(r) == 0) return;
   const std::size_t shown = std::min(kind_rows, r.gpu_kinds.size());
   for (std::size_t k = 0; k < shown; ++k) {
     const GpuKindResult& kind = r.gpu_kinds[k];
@@ -209,7 +216,8 @@ void communication(Page& page, const Result& r) {
   std::stable_sort(rows.begin(), rows.end(), [](const CommunicationResult& a, const CommunicationResult& b) {
     return a.exposed_s != b.exposed_s ? a.exposed_s > b.exposed_s : a.time_s > b.time_s;
   });
-  const std::size_t shown = rows.size() <= communication_rows ? rows.size() : communication_rows - 1;
+  const std::size_t most = communication_rows - kind_lines(r);
+  const std::size_t shown = rows.size() <= most ? rows.size() : most - 1;
   for (std::size_t i = 0; i < shown; ++i) {
     const CommunicationResult& row = rows[i];
     page.line("  {:<22}{:>10}{:>12}{:>12}{:>12}{:>12}{:>11.2f}x", clipped(row.dimension + " " + row.op, 21),
