@@ -245,6 +245,13 @@ void check_sharding(const Plan& plan, Errors& errors) {
     add(errors, {"parallelism.sharding.prefetch"},
         fmt::format("prefetch {}; allowed: 0 or more units", plan.sharding.prefetch));
   }
+  if (placement_of(plan.schedule) == Placement::bidirectional &&
+      (plan.zero > 1 || plan.gradient_sync == GradientSync::each)) {
+    add(errors, {"parallelism.zero", "parallelism.schedule.kind", "parallelism.gradient_sync"},
+        fmt::format("zero {} and gradient_sync {} with schedule {}, whose two holders of a stage reach it in opposite "
+                    "order; allowed: zero 0 or 1, gradient_sync last",
+                    plan.zero, to_text(plan.gradient_sync), to_text(plan.schedule.kind)));
+  }
   if (plan.hsdp_shard == 0) return;
   if (plan.zero == 0) {
     add(errors, {"parallelism.hsdp", "parallelism.zero"},

@@ -1,6 +1,7 @@
 #include "workloads/program/data_parallel.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace foretrain {
 namespace {
@@ -23,10 +24,20 @@ DataParallelWriter::DataParallelWriter(const Stage& stage, Track& track, std::sp
 
 // ---- what and when ----
 
+/// The order in which all members of a group call for what they hold: where two ranks hold the same stages, one's first
+/// chunk is the other's second.
+std::vector<std::int32_t> DataParallelWriter::chunks_by_stage() const {
+  std::vector<std::int32_t> order(chunks_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](std::int32_t a, std::int32_t b) { return stage_.stage_of(a) < stage_.stage_of(b); });
+  return order;
+}
+
 /// Megatron-Core cuts buckets on the first pipeline rank's first chunk only: elsewhere the traffic sits in the bubble
 /// (`--ddp-bucket-size`, `align_grad_reduce`). The others cut everywhere.
 bool DataParallelWriter::cuts_buckets(std::int32_t chunk) const {
-  if (!plan().overlap.dp) return false;
+  if (!plan().overlap.dp || held_twice()) return false;
   return stage_.in.training.stack != Stack::megatron || (stage_.rank == 0 && chunk == 0);
 }
 
@@ -117,7 +128,7 @@ void DataParallelWriter::keep_window() {
 /// With ZeRO 1 and 2 the parameters that the last step updated come in buckets in the order of their use.
 void DataParallelWriter::begin_step() {
   if (!stage_.in.optimizer || !plan().overlap.dp || (plan().zero != 1 && plan().zero != 2)) return;
-  for (std::int32_t c = 0; c < stage_.chunks(); ++c) {
+  for (const std::int32_t c : chunks_by_stage()) {
     std::vector<Unit>& units = chunks_[static_cast<std::size_t>(c)].units;
     RankParameters bucket;
     std::size_t first = 0;
@@ -212,7 +223,9 @@ void DataParallelWriter::reduce_bucket(const Action& a, std::size_t unit) {
   const bool full = cuts_buckets(a.chunk) && chunk.pending.total() >= plan().bucket_parameters;
   if (!whole && !full) return;
   const RankParameters bucket = std::exchange(chunk.pending, {});
-  if (plan().overlap.dp) {
+  if (held_twice()) {  // the other holder completes the same stages in the opposite order
+    late_.emplace_back(bucket, a.chunk);
+  } else if (plan().overlap.dp) {
     for (const Event e : reduce(bucket, Stage::place(a.chunk))) reductions_.push_back(e);
   } else if (a == chunk.last_weights) {
     late_.emplace_back(bucket, a.chunk);
@@ -222,6 +235,8 @@ void DataParallelWriter::reduce_bucket(const Action& a, std::size_t unit) {
 }
 
 void DataParallelWriter::finish_gradients() {
+  std::sort(late_.begin(), late_.end(),
+            [&](const auto& a, const auto& b) { return stage_.stage_of(a.second) < stage_.stage_of(b.second); });
   for (const auto& [bucket, chunk] : late_)
     for (const Event e : reduce(bucket, Stage::place(chunk))) reductions_.push_back(e);
   for (const Event e : reductions_) track_.hold(e);
@@ -242,7 +257,7 @@ DataParallelWriter::Update DataParallelWriter::update() const {
 
 void DataParallelWriter::after_update() {
   if ((plan().zero != 1 && plan().zero != 2) || plan().overlap.dp) return;
-  for (std::int32_t c = 0; c < stage_.chunks(); ++c) {
+  for (const std::int32_t c : chunks_by_stage()) {
     RankParameters all;
     for (const Unit& unit : chunks_[static_cast<std::size_t>(c)].units) all += unit.parameters;
     for (const Event e : gather_calls(all, Stage::place(c), track_.now())) track_.hold(e);

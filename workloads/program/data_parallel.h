@@ -59,6 +59,8 @@ class DataParallelWriter {
   [[nodiscard]] bool fully_sharded() const { return plan().zero == 3; }
   [[nodiscard]] bool in_pipeline() const { return plan().pp * stage_.chunks() > 1; }
   [[nodiscard]] bool frees_gradients() const { return plan().zero >= 2; }
+  [[nodiscard]] bool held_twice() const { return stage_.shape.placement == Placement::bidirectional; }
+  [[nodiscard]] std::vector<std::int32_t> chunks_by_stage() const;
   [[nodiscard]] bool cuts_buckets(std::int32_t chunk) const;
   [[nodiscard]] bool reduces_after(const Action& a);
   [[nodiscard]] bool stays_after_forward(const Action& a, std::size_t unit);
