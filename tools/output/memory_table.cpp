@@ -57,7 +57,7 @@ std::string meaning_of(Verdict verdict) {
 
 std::string verdict_text(const MemoryResult& m) {
   const std::int64_t free = m.capacity_bytes - m.peak_bytes;
-  const std::string gap = free >= 0 ? human(free) + " free" : human(-free) + " over";
+  std::string gap = free >= 0 ? human(free) + " free" : human(-free) + " over";
   switch (m.verdict) {
     case Verdict::fits:
       return "fits, " + gap;
