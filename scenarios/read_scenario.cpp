@@ -57,6 +57,12 @@ std::int64_t usual_bucket(Stack stack, std::int64_t replicas) {
   return 40'000'000;
 }
 
+/// What gradients are accumulated and reduced in. DeepSpeed's fp16 and bf16 engines keep them in half precision.
+Precision usual_gradients(const Training& training) {
+  const bool half = training.stack == Stack::deepspeed && training.precision != Precision::fp32;
+  return half ? (training.precision == Precision::fp16 ? Precision::fp16 : Precision::bf16) : Precision::fp32;
+}
+
 /// How the training software works on its logits if nothing is said (docs/memory.md).
 LossKernel usual_loss(Stack stack) { return stack == Stack::fsdp ? LossKernel::eager : LossKernel::unfused; }
 
@@ -107,7 +113,8 @@ Training read_training(const YamlNode& map, Problems& problems) {
   training.precision = reader.choice<Precision>("precision", words_of<Precision>(all_precisions), Precision::bf16);
   const Words<Precision> gradient_words = {
       {"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp16", Precision::fp16}};
-  training.gradients = reader.choice<Precision>("gradients", gradient_words, Precision::fp32);
+  training.stack = reader.choice<Stack>("stack", words_of<Stack>(all_stacks), Stack::megatron);
+  training.gradients = reader.choice<Precision>("gradients", gradient_words, usual_gradients(training));
   training.recompute = reader.choice<Recompute>("recompute", words_of<Recompute>(all_recomputes), Recompute::none);
   training.recompute_modules = reader.choices<RecomputeModule>(
       "recompute_modules", words_of<RecomputeModule>(all_recompute_modules), training.recompute_modules);
@@ -116,8 +123,10 @@ Training read_training(const YamlNode& map, Problems& problems) {
   training.recompute_method = reader.choice<RecomputeMethod>(
       "recompute_method", words_of<RecomputeMethod>(all_recompute_methods), RecomputeMethod::uniform);
   training.recompute_layers = reader.integer("recompute_layers", {1, 16384}, 1);
-  training.stack = reader.choice<Stack>("stack", words_of<Stack>(all_stacks), Stack::megatron);
   training.loss = reader.choice<LossKernel>("loss", words_of<LossKernel>(all_loss_kernels), usual_loss(training.stack));
+  training.moments =
+      reader.choice<Precision>("moments", {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}}, Precision::fp32);
+  training.compiled = reader.boolean("compiled", false);
   training.attention_flops =
       reader.choice<AttentionFlops>("attention_flops", attention_flops_words(), AttentionFlops::full);
   reader.finish();

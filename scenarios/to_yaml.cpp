@@ -84,10 +84,11 @@ std::string write_training(const Training& t) {
   return fmt::format(
       "training:\n  sequence_length: {}\n  global_batch: {}\n  microbatch: {}\n  precision: {}\n  gradients: {}\n"
       "  recompute: {}\n  recompute_modules: {}\n  recompute_method: {}\n  recompute_layers: {}\n  attention: {}\n"
-      "  stack: {}\n  loss: {}\n  attention_flops: {}\n",
+      "  stack: {}\n  loss: {}\n  moments: {}\n  compiled: {}\n  attention_flops: {}\n",
       t.sequence_length, t.global_batch, t.microbatch, to_text(t.precision), to_text(t.gradients), to_text(t.recompute),
       list(t.recompute_modules), to_text(t.recompute_method), t.recompute_layers, to_text(t.attention),
-      to_text(t.stack), to_text(t.loss), word_for(attention_flops_words(), t.attention_flops));
+      to_text(t.stack), to_text(t.loss), to_text(t.moments), t.compiled,
+      word_for(attention_flops_words(), t.attention_flops));
 }
 
 std::string write_plan(const Plan& p) {

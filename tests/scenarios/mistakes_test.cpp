@@ -35,8 +35,9 @@ TEST(Mistakes, KeyLikeNoneIsNotGuessed) {
 TEST(Mistakes, MisspeltNeededKeyIsReportedOnce) {
   EXPECT_EQ(mistakes(good_with("global_batch", "globalbatch")),
             "s.yaml:5:3: training.globalbatch: unknown key 'globalbatch', did you mean 'global_batch'?; allowed: "
-            "sequence_length, global_batch, microbatch, precision, gradients, recompute, recompute_modules, attention, "
-            "recompute_method, recompute_layers, stack, loss, attention_flops\n"
+            "sequence_length, global_batch, microbatch, precision, stack, gradients, recompute, recompute_modules, "
+            "attention, "
+            "recompute_method, recompute_layers, loss, moments, compiled, attention_flops\n"
             "     5 |   globalbatch: 64\n"
             "       |   ^");
 }

@@ -4,6 +4,7 @@
 
 #include "workloads/memory/buffers.h"
 #include "workloads/memory/overhead.h"
+#include "workloads/memory/split_backward.h"
 #include "workloads/memory/states.h"
 #include "workloads/memory/transients.h"
 #include "workloads/schedules/schedule.h"
@@ -39,7 +40,7 @@ class Walk {
   struct Chunk {
     ChunkSpan span;
     Bytes kept;            ///< from forward to backward, the output aside
-    Bytes early;           ///< of that, free when the gradient of the input is made
+    Bytes waiting;         ///< between the gradient of the input and those of the weights
     Bytes transient;       ///< of its layers' backward
     Bytes gathered;        ///< ZeRO 3 without pipeline: parameters of its layers while they are in use
     Bytes gathered_ahead;  ///< and those of the units prefetched, with the gradients of one
@@ -49,13 +50,11 @@ class Walk {
     parameters_ += stage_rank_parameters(model_, plan_, stage);
     Chunk& chunk = chunks_.emplace_back(Chunk{.span = span,
                                               .kept = chunk_activations(model_, plan_, training_, span),
-                                              .early = {},
+                                              .waiting = waiting_for_weight_gradients(model_, plan_, training_, span),
                                               .transient = chunk_transient(model_, plan_, training_, span),
                                               .gathered = {},
                                               .gathered_ahead = {}});
     if (span.is_last) chunk.kept -= output_kept();
-    for (std::int64_t l = 0; l < span.layers; ++l)
-      chunk.early += released_after_input_gradient(model_, plan_, training_, model_.kind_of(span.first_layer + l));
     if (plan_.zero < 2) return;
     held_[MemoryPart::buffers] += pipelined_shard_bytes(model_, plan_, training_, stage);
     if (plan_.pp > 1 && plan_.zero == 3) return;
@@ -97,12 +96,12 @@ class Walk {
         backward(c);
         held_[MemoryPart::activations] -= c.kept;
         break;
-      case Pass::backward_input:  // what the output keeps waits for the gradients of its weights
+      case Pass::backward_input:
         backward(c);
-        held_[MemoryPart::activations] += (c.span.is_last ? output_kept() : Bytes{}) - c.early;
+        held_[MemoryPart::activations] += c.waiting - c.kept;
         break;
       case Pass::backward_weight:
-        held_[MemoryPart::activations] -= (c.span.is_last ? output_kept() : Bytes{}) + c.kept - c.early;
+        held_[MemoryPart::activations] -= c.waiting;
         break;
     }
   }

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "workloads/memory.h"
+#include "workloads/memory/split_backward.h"
 #include "workloads/program/data_parallel.h"
 #include "workloads/program/layer_writer.h"
 #include "workloads/program/pipeline.h"
@@ -33,7 +34,6 @@ std::vector<BackwardStep> backward_steps(const Training& training, std::int64_t 
 }
 
 bool makes_input(const Action& a) { return a.pass != Pass::backward_weight; }
-bool makes_weights(const Action& a) { return a.pass != Pass::backward_input; }
 
 /// Writes the whole step of one pipeline rank.
 class StageWriter {
@@ -145,7 +145,7 @@ class StageWriter {
     if (stage_.is_last(a.chunk)) {
       const std::size_t unit = stage_.unit_of_output(a.chunk);
       data_.before_backward(a, unit);
-      output_backward(a);
+      if (makes_input(a)) output_backward(a);
       data_.after_backward(a, unit);
     }
     if (makes_input(a)) track_.memory("backward", MemoryPart::buffers, transient_of(a.chunk), Stage::place(a));
@@ -171,7 +171,7 @@ class StageWriter {
   void end_backward(const Action& a) {
     if (stage_.is_first(a.chunk)) {
       data_.before_backward(a, Stage::unit_of_embedding);
-      if (makes_weights(a)) {
+      if (makes_input(a)) {
         if (stage_.sequence_parallel()) layers_.exchange(Collective::all_gather, Stage::place(a));
         track_.compute(Work::compute, "B", stage_.in.cost.end.embedding.backward(), Stage::place(a));
       }
@@ -182,28 +182,24 @@ class StageWriter {
     track_.memory("activations", MemoryPart::activations, -released_by(a), Stage::place(a));
   }
 
-  /// The part of a backward that `a` plays.
-  [[nodiscard]] static Duration backward_of(const Action& a, const PartCost& part) {
-    return (makes_input(a) ? part.backward_input : Duration{}) + (makes_weights(a) ? part.backward_weight : Duration{});
-  }
-
+  /// The ends are not split: what waits for gradients of weights are layers.
   void output_backward(const Action& a) {
     const StageInput& in = stage_.in;
     const Bytes transient = output_backward_transient(in.model, in.plan, in.training);
     track_.memory("backward", MemoryPart::buffers, transient, Stage::place(a));
     for (std::int64_t k = in.model.mtp_layers; k-- > 0;) {
       logits_backward(a);
-      layer_backward(a, Stage::place(a, in.model.layers + k));
-      track_.compute(Work::compute, "B", backward_of(a, in.cost.end.mtp), Stage::place(a));
+      layers_.backward(Stage::place(a, in.model.layers + k));
+      track_.compute(Work::compute, "B", in.cost.end.mtp.backward(), Stage::place(a));
     }
     logits_backward(a);
     track_.memory("backward", MemoryPart::buffers, -transient, Stage::place(a));
-    if (makes_weights(a)) track_.memory("output", MemoryPart::activations, -output_kept(), Stage::place(a));
+    track_.memory("output", MemoryPart::activations, -output_kept(), Stage::place(a));
   }
 
   void logits_backward(const Action& a) {
-    track_.compute(Work::compute, "B", backward_of(a, stage_.in.cost.end.output), Stage::place(a));
-    if (makes_input(a)) reduce_over_tp(a);
+    track_.compute(Work::compute, "B", stage_.in.cost.end.output.backward(), Stage::place(a));
+    reduce_over_tp(a);
   }
 
   // ---- a forward and a backward at once ----
@@ -367,12 +363,10 @@ class StageWriter {
   }
   /// Of what a chunk kept, the part that is free after `a`.
   [[nodiscard]] Bytes released_by(const Action& a) const {
+    const StageInput& in = stage_.in;
     if (a.pass == Pass::backward) return kept_by(a.chunk);
-    Bytes early;
-    for (std::int64_t l = 0; l < stage_.layers_of(a.chunk); ++l)
-      early += released_after_input_gradient(stage_.in.model, stage_.in.plan, stage_.in.training,
-                                             stage_.kind_of(stage_.first_layer(a.chunk) + l));
-    return a.pass == Pass::backward_input ? early : kept_by(a.chunk) - early;
+    const Bytes waits = waiting_for_weight_gradients(in.model, in.plan, in.training, span_of(a.chunk));
+    return a.pass == Pass::backward_input ? kept_by(a.chunk) - waits : waits;
   }
   [[nodiscard]] Bytes transient_of(std::int32_t chunk) const {
     return chunk_transient(stage_.in.model, stage_.in.plan, stage_.in.training, span_of(chunk));
