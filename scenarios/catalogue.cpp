@@ -45,13 +45,6 @@ std::string without_folder(const std::string& name, Shelf shelf) {
 
 bool is_path(const std::string& name) { return ends_with_yaml(name) || name.find('/') != std::string::npos; }
 
-/// Devices and pipes may wait for ever: only the file named on the command line may be one.
-FileText read_part(const fs::path& file) {
-  std::error_code error;
-  const bool special = fs::exists(file, error) && !fs::is_directory(file, error) && !fs::is_regular_file(file, error);
-  return special ? FileText{{}, "it is not a regular file"} : read_file(file);
-}
-
 /// Puts `name: STEM` into the map unless it names itself.
 void name_it(YamlNode& map, const std::string& stem) {
   if (map.kind != YamlNode::Kind::map || map.find("name") != nullptr) return;
@@ -97,6 +90,12 @@ FileText read_file(const fs::path& file, std::size_t most) {
   return {std::move(text), {}};
 }
 
+FileText read_regular_file(const fs::path& file) {
+  std::error_code error;
+  const bool special = fs::exists(file, error) && !fs::is_directory(file, error) && !fs::is_regular_file(file, error);
+  return special ? FileText{{}, "it is not a regular file"} : read_file(file);
+}
+
 std::vector<std::string> Catalogue::names(Shelf shelf) const {
   std::vector<std::string> found;
   std::error_code error;
@@ -129,7 +128,7 @@ std::optional<YamlNode> Catalogue::load(const YamlNode& name, Shelf shelf, const
   const fs::path file_path = by_path ? name.place.source->folder / wanted : file(shelf, wanted);
   const std::vector<std::string> known = names(shelf);
   const bool listed = std::find(known.begin(), known.end(), wanted) != known.end();
-  FileText file_text = by_path || listed ? read_part(file_path) : FileText{{}, "not in the catalogue"};
+  FileText file_text = by_path || listed ? read_regular_file(file_path) : FileText{{}, "not in the catalogue"};
   if (!file_text.text) {
     problems.add(name.place, path,
                  fmt::format("'{}' cannot be read: {}{}; allowed: a path to a YAML file, or one of {}",

@@ -46,5 +46,7 @@ struct FileText {
   std::string error;
 };
 [[nodiscard]] FileText read_file(const std::filesystem::path& file, std::size_t most = yaml_bytes_max);
+/// The same of a file that a scenario names, which must not be a device or a pipe: those may wait for ever.
+[[nodiscard]] FileText read_regular_file(const std::filesystem::path& file);
 
 }  // namespace foretrain

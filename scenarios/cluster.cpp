@@ -105,7 +105,47 @@ Fabric build_fabric(const Cluster& cluster, std::int64_t gpus) {
   return std::visit(Build{static_cast<std::uint32_t>(gpus)}, cluster.fabric);
 }
 
+std::vector<NodeGroup> groups_of(const Cluster& cluster, std::int64_t gpus) {
+  if (cluster.groups.empty()) return {{gpus, cluster.gpu}};
+  std::vector<NodeGroup> groups;
+  for (std::size_t g = 0; g < cluster.groups.size() && gpus > 0; ++g) {
+    const NodeGroup& group = cluster.groups[g];
+    const bool last = g + 1 == cluster.groups.size();
+    groups.push_back({last ? gpus : std::min(group.gpus, gpus), group.gpu});
+    gpus -= groups.back().gpus;
+  }
+  return groups;
+}
+
 std::optional<std::int64_t> shape_capacity(const FabricSpec& fabric) { return std::visit(Capacity{}, fabric); }
+
+std::optional<Bandwidth> in_node_rate(const GraphSpec& graph) {
+  struct Rates {
+    Bandwidth nvlink, pcie;
+  };
+  constexpr Bandwidth most = bytes_per_second(10'000'000'000'000);  // that a text may say of a bandwidth
+  std::map<std::uint32_t, Rates> by_gpu;                            // vertex
+  const auto add = [&](std::uint32_t at, std::uint32_t other, Bandwidth rate) {
+    const GraphSpec::Vertex& gpu = graph.vertices[at];
+    const GraphSpec::Vertex& next = graph.vertices[other];
+    if (gpu.kind != VertexKind::gpu || !gpu.node || next.node != gpu.node) return;
+    if (next.kind == VertexKind::gpu || next.kind == VertexKind::nvswitch) {
+      by_gpu[at].nvlink = std::min(by_gpu[at].nvlink + rate, most);
+    } else if (next.kind == VertexKind::pcie_switch || next.kind == VertexKind::host) {
+      by_gpu[at].pcie = std::max(by_gpu[at].pcie, std::min(rate, most));
+    }
+  };
+  for (const GraphSpec::Cable& cable : graph.cables) {
+    add(cable.a, cable.b, cable.bandwidth * cable.count);
+    add(cable.b, cable.a, cable.bandwidth * cable.count);
+  }
+  std::optional<Bandwidth> slowest;
+  for (const auto& [gpu, rates] : by_gpu) {
+    const Bandwidth rate = rates.nvlink > Bandwidth{} ? rates.nvlink : rates.pcie;
+    slowest = std::min(slowest.value_or(rate), rate);
+  }
+  return slowest;
+}
 
 bool has_nodes(const FabricSpec& fabric) {
   return !std::holds_alternative<TorusSpec>(fabric) && !std::holds_alternative<PodTreeSpec>(fabric) &&

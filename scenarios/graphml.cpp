@@ -326,6 +326,7 @@ std::optional<GraphSpec> graph_of_key_file(MapReader& reader) {
   }
   try {
     graph = load_graphml(file);
+    graph.file = std::filesystem::absolute(file).lexically_normal().string();
   } catch (const InputError& mistake) {
     reader.refuse("file", mistake.what());
   }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "scenarios/hf_config.h"
 #include "scenarios/sections.h"
 #include "scenarios/settings.h"
 
@@ -90,10 +91,12 @@ void report(const PlanError& error, const Tree& tree, Problems& problems) {
 
 void check_plan(const Scenario& scenario, const Tree& tree, Problems& problems) {
   std::vector<PlanError> errors = check(scenario.model, scenario.plan, scenario.training, scenario.gpus);
-  if (scenario.training.precision == Precision::fp8 && scenario.cluster.gpu.peak_fp8 == FlopRate{}) {
+  for (const NodeGroup& group : groups_of(scenario.cluster, scenario.gpus)) {
+    if (scenario.training.precision != Precision::fp8 || group.gpu.peak_fp8 != FlopRate{}) continue;
     errors.push_back(
         {{"training.precision", "cluster.gpu"},
-         fmt::format("fp8 on GPU '{}', which has none; allowed: bf16, fp16, fp32", shown(scenario.cluster.gpu.name))});
+         fmt::format("fp8 on GPU '{}', which has none; allowed: bf16, fp16, fp32", shown(group.gpu.name))});
+    break;
   }
   // All are weighed before the first is noted: one broken rule must not hide another about the same key.
   std::erase_if(errors, [&](const PlanError& error) { return follows_from_another(error, tree, problems); });
@@ -124,12 +127,11 @@ Scenario read(const YamlNode& root, const std::string& stem, const Reading& read
   const YamlNode* network = top.child("network");
   const YamlNode* faults = top.child("faults");
   std::optional<YamlNode> model_map, cluster_map;
-  if (const YamlNode* config = model == nullptr ? nullptr : model->find("hf_config")) {
-    problems.add(
-        config->place, "model.hf_config",
-        "is not read by this version; allowed: a catalogue name, a path to a YAML file, or the keys of a model");
-  } else if (model != nullptr)
+  if (model != nullptr && model->find("hf_config") != nullptr) {
+    model_map = resolve_hf_config(*model, problems);
+  } else if (model != nullptr) {
     model_map = reading.catalogue.resolve(*model, Shelf::models, "model", problems);
+  }
   if (cluster != nullptr && cluster->kind == YamlNode::Kind::scalar) {
     top.refuse("cluster", fmt::format("found {} without a number of GPUs; allowed: {{use: {}, gpus: N}}",
                                       described(*cluster), shown(cluster->scalar)));
@@ -144,7 +146,7 @@ Scenario read(const YamlNode& root, const std::string& stem, const Reading& read
     scenario.gpus = read_section.gpus;
   }
   scenario.training = read_training(section(training), problems);
-  scenario.plan = read_plan(section(parallelism), scenario.gpus, problems);
+  scenario.plan = read_plan(section(parallelism), scenario.gpus, scenario.training, scenario.model, problems);
   scenario.network = read_network(section(network), scenario.cluster, problems);
   top.finish();
   check_plan(scenario, {&root, model_map ? &*model_map : nullptr, cluster_map ? &*cluster_map : nullptr}, problems);

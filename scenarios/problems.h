@@ -47,6 +47,7 @@ class Problems {
   void suspect(const std::string& path) { suspects_.insert(path); }
 
   [[nodiscard]] bool empty() const { return found_.empty(); }
+  [[nodiscard]] std::size_t count() const { return found_.size(); }
   /// The value at this dotted key is wrong.
   [[nodiscard]] bool bad(const std::string& path) const { return bad_.count(path) > 0; }
   /// The same, of it or of anything inside it.

@@ -100,9 +100,16 @@ struct NodeVisitor {
 /// What the GPUs of a node reach each other over, one direction.
 Bandwidth line_of(const NodeSpec& node) { return node.shape == NodeShape::pcie ? node.pcie : node.nvlink; }
 
+/// The slowest of what the GPUs of any make of server reach each other over.
+Bandwidth least_line(const NodeSpec& node) {
+  Bandwidth least = line_of(node);
+  for (const OtherNodes& other : node.others) least = std::min(least, line_of(other.node));
+  return least;
+}
+
 bool node_size_bad(const MapReader& reader) {
   return reader.any_bad("node.gpus") || reader.any_bad("node.nics") || reader.any_bad("node.shape") ||
-         reader.any_bad("node.nvlink_racks");
+         reader.any_bad("node.nvlink_racks") || reader.any_bad("groups");
 }
 
 /// The most GPUs that the shape carries, or what makes the shape impossible.
@@ -126,6 +133,114 @@ std::int64_t most_gpus(MapReader& reader, const FabricSpec& fabric) {
   const std::int64_t shape = capacity(reader, fabric);
   const std::int64_t most = reader.integer("max_gpus", {1, gpus_most}, shape);
   return std::min(most, shape);
+}
+
+/// The section `groups` of a mixed cluster: runs of servers, each with its GPU and, where they differ from the
+/// cluster's section `node`, its servers.
+class GroupReader {
+ public:
+  GroupReader(const YamlNode& list, const YamlNode* node, const MapReader& cluster, const Reading& reading)
+      : list_(list), node_(node), path_(dotted(cluster.path(), "groups")), cluster_(cluster), reading_(reading) {}
+
+  /// Into the cluster's groups and the fabric's servers.
+  void read(Cluster& cluster, NodeSpec& nodes) {
+    constexpr std::size_t groups_max = 64;
+    if (list_.kind != YamlNode::Kind::list || list_.items.empty() || list_.items.size() > groups_max) {
+      reading_.problems.add(
+          list_.place, path_,
+          fmt::format("found {}; allowed: a list of 1 to {} groups, such as [{{gpus: 64}}, {{gpus: 64, "
+                      "gpu: a100-80gb}}]",
+                      list_.items.size() > groups_max ? "a longer list" : described(list_), groups_max));
+      return;
+    }
+    for (std::size_t i = 0; i < list_.items.size(); ++i) read_one(i, cluster, nodes);
+    if (!cluster.groups.empty()) cluster.gpu = cluster.groups.front().gpu;
+  }
+
+ private:
+  void read_one(std::size_t i, Cluster& cluster, NodeSpec& nodes) {
+    MapReader group(list_.items[i], fmt::format("{}[{}]", path_, i), reading_.problems);
+    const bool last = i + 1 == list_.items.size();
+    const std::optional<std::int64_t> rest = last ? std::optional<std::int64_t>(0) : std::nullopt;
+    const std::int64_t gpus = group.integer("gpus", {1, gpus_most}, rest);
+    cluster.groups.push_back({gpus, read_gpu_of(group, cluster.gpu)});
+    const NodeSpec node = read_node_of(group);
+    group.finish();
+    if (i == 0) {
+      nodes = node;
+    } else if (node.gpus != nodes.gpus || node.nics != nodes.nics) {
+      group.refuse("node",
+                   fmt::format("servers of {} GPUs and {} NICs beside such of {} and {}; allowed: as many as in "
+                               "the first group",
+                               node.gpus, node.nics, nodes.gpus, nodes.nics));
+    } else {
+      nodes.others.push_back({static_cast<std::uint32_t>(before_ / nodes.gpus), node});
+    }
+    const std::int64_t size = nodes.gpus;
+    if (gpus % size != 0 && !group.any_bad("gpus")) {
+      const std::int64_t below = gpus / size * size;
+      group.refuse("gpus", fmt::format("{} GPUs are not a whole number of nodes of {}; allowed: a multiple of {}; "
+                                       "nearest: {}{}",
+                                       gpus, size, size, below > 0 ? fmt::format("{} or ", below) : "", below + size));
+    }
+    before_ += gpus;
+  }
+
+  Gpu read_gpu_of(MapReader& group, const Gpu& usual) {
+    const bool needed = !cluster_.given("gpu");
+    const YamlNode* gpu = group.child("gpu", needed ? "a GPU of the catalogue, such as h100-80gb" : "");
+    if (gpu == nullptr) return usual;
+    const std::string path = dotted(group.path(), "gpu");
+    const auto map = reading_.catalogue.resolve(*gpu, Shelf::gpus, path, reading_.problems);
+    return map ? read_gpu(*map, path, reading_.problems) : usual;
+  }
+
+  /// The cluster's `node` with this group's keys laid over.
+  NodeSpec read_node_of(MapReader& group) {
+    const YamlNode* own = group.child("node");
+    if (own == nullptr || cluster_.any_bad("node")) {
+      Problems known;  // what is wrong with the cluster's own has been said
+      return node_ == nullptr ? NodeSpec{} : read_node(*node_, "node", known);
+    }
+    YamlNode merged = *own;
+    if (node_ != nullptr && own->kind == YamlNode::Kind::map) {
+      merged = *node_;
+      if (own->find("shape") != nullptr) drop_keys_of_one_shape(merged);
+      overlay(merged, *own);
+    }
+    return read_node(merged, dotted(group.path(), "node"), reading_.problems);
+  }
+
+  /// Another shape has keys of its own.
+  static void drop_keys_of_one_shape(YamlNode& node) {
+    constexpr std::string_view keys[] = {"nvlink_racks", "sockets", "gpus_per_switch", "cpu_link", "cpu_latency"};
+    std::erase_if(node.entries, [&](const YamlEntry& entry) {
+      return std::find(std::begin(keys), std::end(keys), entry.key) != std::end(keys);
+    });
+  }
+
+  const YamlNode& list_;
+  const YamlNode* node_;
+  std::string path_;
+  const MapReader& cluster_;
+  const Reading& reading_;
+  std::int64_t before_ = 0;  ///< GPUs of the groups already read
+};
+
+/// The last group takes what the others leave, and all together are the cluster's GPUs.
+void check_group_sum(MapReader& reader, Cluster& cluster, std::int64_t gpus) {
+  if (reader.any_bad("groups") || reader.any_bad("gpus") || cluster.groups.empty()) return;
+  std::int64_t sum = 0;
+  for (const NodeGroup& group : cluster.groups) sum += group.gpus;
+  NodeGroup& last = cluster.groups.back();
+  if (last.gpus == 0 && gpus > sum) {
+    last.gpus = gpus - sum;
+  } else if (last.gpus == 0) {
+    reader.refuse("gpus",
+                  fmt::format("{} GPUs leave none for the last group, the others have {}; allowed: more", gpus, sum));
+  } else if (gpus != sum) {
+    reader.refuse("gpus", fmt::format("{} GPUs, but the groups have {} together; allowed: {}", gpus, sum, sum));
+  }
 }
 
 void check_gpus(MapReader& reader, const Cluster& cluster, std::int64_t gpus, const Problems& problems) {
@@ -196,7 +311,9 @@ ClusterSection read_cluster(const YamlNode& map, const std::string& path, bool w
   Cluster& cluster = section.cluster;
   cluster.name = reader.text("name", "custom");
   if (with_gpus) section.gpus = reader.integer("gpus", {1, gpus_most});
-  if (const auto gpu = part(reader, "gpu", "a GPU of the catalogue, such as h100-80gb", Shelf::gpus, reading)) {
+  const YamlNode* groups = reader.child("groups");
+  const std::string_view needed_gpu = groups == nullptr ? "a GPU of the catalogue, such as h100-80gb" : "";
+  if (const auto gpu = part(reader, "gpu", needed_gpu, Shelf::gpus, reading)) {
     cluster.gpu = read_gpu(*gpu, dotted(path, "gpu"), reading.problems);
   }
   const YamlNode* fabric = reader.child("fabric", "a map with the key kind");
@@ -205,16 +322,24 @@ ClusterSection read_cluster(const YamlNode& map, const std::string& path, bool w
   if (transport != nullptr) cluster.transport = read_transport(*transport, dotted(path, "transport"), reading);
   if (has_nodes(cluster.fabric)) {
     const YamlNode* node = reader.child("node");
-    const NodeSpec spec = node == nullptr ? NodeSpec{} : read_node(*node, dotted(path, "node"), reading.problems);
+    NodeSpec spec = node == nullptr ? NodeSpec{} : read_node(*node, dotted(path, "node"), reading.problems);
+    if (groups != nullptr) GroupReader(*groups, node, reader, reading).read(cluster, spec);
     std::visit(NodeVisitor{spec}, cluster.fabric);
-    fit_to_nvlink(cluster.transport.node, line_of(spec));
+    fit_to_nvlink(cluster.transport.node, least_line(spec));
   } else {
     cluster.transport.network.measured = MeasuredSizes::none;  // no log of a torus of GPUs is known
+    const auto* graph = std::get_if<GraphSpec>(&cluster.fabric);
+    const auto line = graph != nullptr && !reader.any_bad("fabric") ? in_node_rate(*graph) : std::nullopt;
+    if (line) fit_to_nvlink(cluster.transport.node, *line);
+    if (groups != nullptr && fabric != nullptr && !reader.any_bad("fabric")) {
+      reader.refuse("groups", "a fabric that is not made of servers has one kind of GPU; allowed: not to give it");
+    }
   }
   cluster.jitter = reader.number("jitter", {0, 0.1}, cluster.jitter);
   cluster.max_gpus = most_gpus(reader, cluster.fabric);
   const bool shape_known = fabric != nullptr && !reader.any_bad("fabric") && !node_size_bad(reader);
   if (with_gpus && shape_known) check_gpus(reader, cluster, section.gpus, reading.problems);
+  if (with_gpus) check_group_sum(reader, cluster, section.gpus);
   reader.finish();
   return section;
 }

@@ -21,21 +21,37 @@ struct Breakdown {
   [[nodiscard]] double total() const;
 };
 
+/// Bytes by MemoryPart.
+using PartBytes = std::array<std::int64_t, std::size(all_memory_parts)>;
+
 struct StageResult {
   std::int64_t stage = 0;   ///< pipeline rank
   std::int64_t layers = 0;  ///< transformer layers on it
   double compute_s = 0;     ///< compute and recompute, mean over its ranks
   double bubble_s = 0;
   std::int64_t peak_memory_bytes = 0;
+  double peak_at_s = 0;     ///< when its fullest rank holds most
+  PartBytes parts_bytes{};  ///< of that rank then
 };
 
 struct MemoryResult {
-  bool fits = true;
+  bool fits = true;  ///< the verdict is another than "does not fit"
+  Verdict verdict = Verdict::fits;
+  double pressure = 0;  ///< peak over capacity
   std::int64_t peak_bytes = 0;
   std::int64_t capacity_bytes = 0;
   std::int64_t peak_stage = 0;
   double peak_at_s = 0;
-  std::array<std::int64_t, std::size(all_memory_parts)> parts_bytes{};
+  PartBytes parts_bytes{};
+};
+
+/// What the GPUs of one kind did.
+struct GpuKindResult {
+  std::string gpu;
+  std::int64_t gpus = 0;
+  double compute_s = 0;  ///< compute and recompute, mean over its ranks
+  std::int64_t peak_memory_bytes = 0;
+  std::int64_t capacity_bytes = 0;
 };
 
 struct CommunicationResult {
@@ -71,10 +87,12 @@ struct EngineResult {
 struct Result {
   Scenario scenario;
   double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
+  /// MFU and HFU: of the sum of all GPUs' peaks.
   double model_tflops_per_gpu = 0, mfu = 0, hfu = 0, hardware_tflops_per_gpu = 0, bubble_fraction = 0;
   Breakdown breakdown;  ///< mean over ranks
   std::vector<StageResult> stages;
-  MemoryResult memory;
+  std::vector<GpuKindResult> gpu_kinds;  ///< by group of the cluster; one where it is not mixed
+  MemoryResult memory;                   ///< of the rank with the least room left, or most lacking
   std::vector<CommunicationResult> communication;
   std::vector<TierResult> tiers;
   std::vector<HotLink> hottest;  ///< the busiest links, busiest first
@@ -95,6 +113,7 @@ struct Result {
 
 struct RehearseOptions {
   bool trace = false;
+  bool fold = true;                      ///< play ranks that do the same once; same answers
   std::function<void(double)> progress;  ///< part of the simulation done, 0 to 1
 };
 

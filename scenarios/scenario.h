@@ -24,15 +24,24 @@ namespace foretrain {
 using FabricSpec = std::variant<RailSpec, FatTreeSpec, MetaClosSpec, TorusSpec, RailOnlySpec, LeafSpineSpec,
                                 DragonflySpec, DragonflyPlusSpec, PodTreeSpec, SitesSpec, GraphSpec>;
 
+/// Servers with GPUs of one kind, one after the other.
+struct NodeGroup {
+  std::int64_t gpus = 0;  ///< of the last group: 0 = all that remain
+  Gpu gpu;
+};
+
 struct Cluster {
   std::string name;
-  Gpu gpu;
+  Gpu gpu;                        ///< of a mixed cluster: its first group's
+  std::vector<NodeGroup> groups;  ///< of a mixed cluster, in the order of the GPUs; their servers: NodeSpec::others
   FabricSpec fabric;
   Transport transport;
   double jitter = 0.005;      ///< slowdown of compute a doubling of nodes (straggler_slowdown)
   std::int64_t max_gpus = 0;  ///< that the shape can carry
 };
 [[nodiscard]] Fabric build_fabric(const Cluster& cluster, std::int64_t gpus);
+/// The groups that the first `gpus` GPUs of a cluster are in, with their numbers: one where it is not mixed.
+[[nodiscard]] std::vector<NodeGroup> groups_of(const Cluster& cluster, std::int64_t gpus);
 
 /// What is broken or slow: the section `faults` of a scenario (docs/faults.md).
 struct GpuSlowdown {

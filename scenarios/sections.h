@@ -14,6 +14,19 @@ namespace foretrain {
 inline constexpr std::int64_t gpus_most = std::int64_t{1} << 20;
 inline constexpr IntegerRange group_range{1, 4096};  // tp, cp, pp
 
+/// The same of a model. Each alone keeps to 64 bits what it is multiplied with; all at once are caught by
+/// `parameters_most`.
+namespace model_limits {
+inline constexpr IntegerRange layers{1, 16384};
+inline constexpr IntegerRange heads{1, 4096};  // heads, and elements of one
+inline constexpr IntegerRange width{1, std::int64_t{1} << 20};
+inline constexpr IntegerRange ffn{1, std::int64_t{1} << 22};
+inline constexpr IntegerRange tokens{1, std::int64_t{1} << 24};
+inline constexpr IntegerRange experts{1, 65536};
+inline constexpr IntegerRange mtp{0, 64};
+inline constexpr double parameters_most = 1e18;
+}  // namespace model_limits
+
 struct Reading {
   const Catalogue& catalogue;
   Problems& problems;
@@ -21,6 +34,8 @@ struct Reading {
 
 /// A resolved model (Catalogue::resolve).
 [[nodiscard]] Model read_model(const YamlNode& map, const Reading& reading);
+/// The canonical text of its keys, each line behind `indent`.
+[[nodiscard]] std::string write_model(const Model& model, std::string_view indent);
 [[nodiscard]] FabricSpec read_fabric(const YamlNode& map, const std::string& path, Problems& problems);
 [[nodiscard]] NodeSpec read_node(const YamlNode& map, const std::string& path, Problems& problems);
 [[nodiscard]] Gpu read_gpu(const YamlNode& map, const std::string& path, Problems& problems);
@@ -33,7 +48,13 @@ struct ClusterSection {
 [[nodiscard]] ClusterSection read_cluster(const YamlNode& map, const std::string& path, bool with_gpus,
                                           const Reading& reading);
 [[nodiscard]] Training read_training(const YamlNode& map, Problems& problems);
-[[nodiscard]] Plan read_plan(const YamlNode& map, std::int64_t gpus, Problems& problems);
+/// Defaults depend on the training software and on whether the model has experts.
+[[nodiscard]] Plan read_plan(const YamlNode& map, std::int64_t gpus, const Training& training, const Model& model,
+                             Problems& problems);
+/// The section parallelism.schedule; without one, 1F1B.
+[[nodiscard]] ScheduleSpec read_schedule(const YamlNode* map, std::int64_t pp, Problems& problems);
+/// Its canonical text.
+[[nodiscard]] std::string write_schedule(const ScheduleSpec& schedule);
 [[nodiscard]] Network read_network(const YamlNode& map, const Cluster& cluster, Problems& problems);
 
 /// A list; its names are checked against the fabric of `scenario`, unless something is wrong already.
@@ -43,17 +64,18 @@ struct ClusterSection {
 [[nodiscard]] bool has_nodes(const FabricSpec& fabric);
 /// A YAML word as it is when nothing in it could be misread, else in double quotes.
 [[nodiscard]] std::string word(const std::string& text);
-/// The canonical text of the sections `node` and `fabric`.
+/// The canonical text of the section `node`, and of the sections `node` and `fabric`.
+[[nodiscard]] std::string write_node(const NodeSpec& node);
 [[nodiscard]] std::string write_fabric(const FabricSpec& fabric);
 /// GPUs of one server; 1 where GPUs hang on the network themselves, or servers differ.
 [[nodiscard]] std::int64_t gpus_per_node(const FabricSpec& fabric);
+/// What a GPU of a graph reaches the others of its node over, one direction: all its NVLinks together, else its widest
+/// PCIe cable; the slowest such GPU counts. None where no cable leads to another GPU's switch.
+[[nodiscard]] std::optional<Bandwidth> in_node_rate(const GraphSpec& graph);
 /// Most GPUs that the shape of a fabric can carry; none where it grows without end (rail-optimised groups).
 [[nodiscard]] std::optional<std::int64_t> shape_capacity(const FabricSpec& fabric);
 
 /// The words of enumerations that have no `to_text` of their own.
-[[nodiscard]] Words<Norm> norm_words();
-[[nodiscard]] Words<Activation> activation_words();
-[[nodiscard]] Words<Positions> positions_words();
 [[nodiscard]] Words<AttentionFlops> attention_flops_words();
 [[nodiscard]] Words<GpuGeneration> generation_words();
 template <class E>

@@ -15,16 +15,6 @@ std::string list(const E& values) {
   return fmt::format("[{}]", fmt::join(words, ", "));
 }
 
-std::string write_model(const Model& m) {
-  return fmt::format(
-      "model:\n  name: {}\n  layers: {}\n  hidden: {}\n  heads: {}\n  kv_heads: {}\n  head_dim: {}\n  activation: {}\n"
-      "  ffn_hidden: {}\n  vocabulary: {}\n  norm: {}\n  positions: {}\n  max_positions: {}\n  biases: {}\n"
-      "  dropout: {}\n  tied_embeddings: {}\n",
-      word(m.name), m.layers, m.hidden, m.heads, m.kv_heads, m.head_dim, word_for(activation_words(), m.activation),
-      m.ffn_hidden, m.vocabulary, word_for(norm_words(), m.norm), word_for(positions_words(), m.positions),
-      m.max_positions, m.biases == all_biases, m.dropout, m.tied_embeddings);
-}
-
 std::string write_gpu(const Gpu& g) {
   const std::string fp8 = g.peak_fp8 == FlopRate{} ? ""
                                                    : fmt::format("    peak_fp8: {}\n    matmul_fp8: {}\n",
@@ -34,6 +24,39 @@ std::string write_gpu(const Gpu& g) {
       "    memory_achieved: {}\n    memory_size: {}\n    memory_usable: {}\n    multiprocessors: {}\n",
       word(g.name), to_text(g.peak), to_text(g.matmul), fp8, to_text(g.flash_attention), to_text(g.memory),
       to_text(g.memory_achieved), to_text(g.memory_size), to_text(g.memory_usable), g.multiprocessors);
+}
+
+/// Every line of `text` with four blanks before it.
+std::string indented(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at) + 1;
+    out += fmt::format("    {}", text.substr(at, end - at));
+    at = end;
+  }
+  return out;
+}
+
+struct FirstNode {
+  template <class Spec>
+  const NodeSpec* operator()(const Spec& spec) const {
+    if constexpr (requires { spec.node; }) return &spec.node;
+    return nullptr;
+  }
+  const NodeSpec* operator()(const SitesSpec& spec) const { return &node_of(spec); }
+};
+
+std::string write_groups(const Cluster& cluster) {
+  const NodeSpec* const nodes = std::visit(FirstNode{}, cluster.fabric);
+  if (cluster.groups.empty() || nodes == nullptr) return {};
+  std::string text = "  groups:\n";
+  std::int64_t before = 0;
+  for (const NodeGroup& group : cluster.groups) {
+    const NodeSpec& node = make_of(*nodes, static_cast<std::uint32_t>(before / nodes->gpus));
+    text += fmt::format("    - gpus: {}\n{}{}", group.gpus, indented(write_gpu(group.gpu)), indented(write_node(node)));
+    before += group.gpus;
+  }
+  return text;
 }
 
 std::string write_transport(const Transport& t) {
@@ -60,18 +83,30 @@ std::string write_transport(const Transport& t) {
 std::string write_training(const Training& t) {
   return fmt::format(
       "training:\n  sequence_length: {}\n  global_batch: {}\n  microbatch: {}\n  precision: {}\n  gradients: {}\n"
-      "  recompute: {}\n  recompute_modules: {}\n  attention: {}\n  attention_flops: {}\n",
+      "  recompute: {}\n  recompute_modules: {}\n  recompute_method: {}\n  recompute_layers: {}\n  attention: {}\n"
+      "  stack: {}\n  loss: {}\n  moments: {}\n  compiled: {}\n  attention_flops: {}\n",
       t.sequence_length, t.global_batch, t.microbatch, to_text(t.precision), to_text(t.gradients), to_text(t.recompute),
-      list(t.recompute_modules), to_text(t.attention), word_for(attention_flops_words(), t.attention_flops));
+      list(t.recompute_modules), to_text(t.recompute_method), t.recompute_layers, to_text(t.attention),
+      to_text(t.stack), to_text(t.loss), to_text(t.moments), t.compiled,
+      word_for(attention_flops_words(), t.attention_flops));
 }
 
 std::string write_plan(const Plan& p) {
+  const std::string hsdp = p.hsdp_shard > 0 ? fmt::format("  hsdp: {{shard: {}}}\n", p.hsdp_shard) : "";
+  const std::string stages =
+      p.stage_layers.empty() ? "" : fmt::format("  stage_layers: [{}]\n", fmt::join(p.stage_layers, ", "));
   return fmt::format(
-      "parallelism:\n  tp: {}\n  cp: {}\n  pp: {}\n  dp: {}\n  sequence_parallel: {}\n  zero: {}\n"
-      "  schedule: {{kind: {}, virtual_stages: {}}}\n  order: {}\n  overlap: {{dp: {}, tp: {}, pp: {}}}\n"
-      "  bucket_parameters: {}\n",
-      p.tp, p.cp, p.pp, p.dp, p.sequence_parallel, p.zero, to_text(p.schedule.kind), p.schedule.virtual_stages,
-      list(p.order), p.overlap.dp, p.overlap.tp, p.overlap.pp, p.bucket_parameters);
+             "parallelism:\n  tp: {}\n  cp: {}\n  pp: {}\n  dp: {}\n  ep: {}\n  etp: {}\n  sequence_parallel: {}\n"
+             "  zero: {}\n{}  sharding: {{prefetch: {}, reshard_after_forward: {}}}\n  gradient_sync: {}\n"
+             "  context: {}\n  experts: {{exchange: {}, imbalance: {}, capacity: {}}}\n",
+             p.tp, p.cp, p.pp, p.dp, p.ep, p.etp, p.sequence_parallel, p.zero, hsdp, p.sharding.prefetch,
+             p.sharding.reshard_after_forward, to_text(p.gradient_sync), to_text(p.context), to_text(p.experts),
+             p.expert_imbalance, p.expert_capacity) +
+         fmt::format(
+             "  schedule: {}\n{}  order: {}\n"
+             "  overlap: {{dp: {}, tp: {}, pp: {}, ep: {}}}\n  bucket_parameters: {}\n",
+             write_schedule(p.schedule), stages, list(p.order), p.overlap.dp, p.overlap.tp, p.overlap.pp, p.overlap.ep,
+             p.bucket_parameters);
 }
 
 /// The shortest b with 1 - b == remaining, so that 0.3 does not come back as 0.30000000000000004.
@@ -105,9 +140,9 @@ std::string write_faults(const Faults& f) {
 }  // namespace
 
 std::string to_yaml(const Scenario& s) {
-  return fmt::format("name: {}\n", word(s.name)) + write_model(s.model) +
+  return fmt::format("name: {}\n", word(s.name)) + "model:\n" + write_model(s.model, "  ") +
          fmt::format("cluster:\n  name: {}\n  gpus: {}\n", word(s.cluster.name), s.gpus) + write_gpu(s.cluster.gpu) +
-         write_fabric(s.cluster.fabric) + write_transport(s.cluster.transport) +
+         write_groups(s.cluster) + write_fabric(s.cluster.fabric) + write_transport(s.cluster.transport) +
          fmt::format("  jitter: {}\n  max_gpus: {}\n", s.cluster.jitter, s.cluster.max_gpus) +
          write_training(s.training) + write_plan(s.plan) +
          fmt::format("network: {{routing: {}, fidelity: {}, seed: {}, flows_per_pair: {}}}\n",

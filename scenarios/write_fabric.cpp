@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "scenarios/sections.h"
+#include "scenarios/yaml_node.h"
 
 namespace foretrain {
 
@@ -47,19 +48,6 @@ class Lines {
   std::string indent_;
   std::string out_;
 };
-
-std::string write_node(const NodeSpec& n) {
-  Lines lines(4);
-  lines.add("gpus", n.gpus).add("nics", n.nics).add("shape", n.shape);
-  if (n.shape != NodeShape::pcie) lines.add("nvlink", n.nvlink).add("nvlink_latency", n.nvlink_latency);
-  if (n.shape == NodeShape::nvswitch) lines.add("nvlink_racks", n.nvlink_racks);
-  if (n.shape == NodeShape::cube_mesh || n.shape == NodeShape::pcie) {
-    lines.add("sockets", n.sockets).add("gpus_per_switch", n.gpus_per_switch);
-    lines.add("cpu_link", n.cpu_link).add("cpu_latency", n.cpu_latency);
-  }
-  lines.add("pcie", n.pcie).add("pcie_latency", n.pcie_latency).add("nic", n.nic).add("nic_latency", n.nic_latency);
-  return "  node:\n" + lines.text();
-}
 
 /// The keys of a fabric, at an indentation; those of a graph or of sites hold lines of their own.
 struct WriteKeys {
@@ -168,7 +156,9 @@ struct WriteKeys {
                          word(s.vertices[it.a].name), word(s.vertices[it.b].name), to_text(it.bandwidth),
                          to_text(it.latency), word(it.tier), it.count);
     }
-    return out;
+    // A graph of a file that would not load as YAML stays there. Half of the limit is for what else a scenario says.
+    if (s.file.empty() || out.size() <= yaml_bytes_max / 2) return out;
+    return Lines(indent).add("kind", "graph").add("file", word(s.file)).text();
   }
 };
 
@@ -182,6 +172,19 @@ struct WriteNode {
 };
 
 }  // namespace
+
+std::string write_node(const NodeSpec& n) {
+  Lines lines(4);
+  lines.add("gpus", n.gpus).add("nics", n.nics).add("shape", n.shape);
+  if (n.shape != NodeShape::pcie) lines.add("nvlink", n.nvlink).add("nvlink_latency", n.nvlink_latency);
+  if (n.shape == NodeShape::nvswitch) lines.add("nvlink_racks", n.nvlink_racks);
+  if (n.shape == NodeShape::cube_mesh || n.shape == NodeShape::pcie) {
+    lines.add("sockets", n.sockets).add("gpus_per_switch", n.gpus_per_switch);
+    lines.add("cpu_link", n.cpu_link).add("cpu_latency", n.cpu_latency);
+  }
+  lines.add("pcie", n.pcie).add("pcie_latency", n.pcie_latency).add("nic", n.nic).add("nic_latency", n.nic_latency);
+  return "  node:\n" + lines.text();
+}
 
 std::string write_fabric(const FabricSpec& fabric) {
   return std::visit(WriteNode{}, fabric) + "  fabric:\n" + std::visit(WriteKeys{}, fabric);

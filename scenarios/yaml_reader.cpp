@@ -92,10 +92,11 @@ std::int64_t MapReader::integer(std::string_view key, IntegerRange range, std::o
   return found ? *found : fallback.value_or(std::max<std::int64_t>(range.least, 1));
 }
 
-std::vector<std::int64_t> MapReader::integers(std::string_view key, IntegerRange range) {
+std::vector<std::int64_t> MapReader::integers(std::string_view key, IntegerRange range,
+                                              const std::optional<std::vector<std::int64_t>>& fallback) {
   const YamlNode* value = ask(
-      key, [] { return std::string("a list of whole numbers"); }, false);
-  if (value == nullptr || !is_list(*value, key, "whole numbers")) return {};
+      key, [] { return std::string("a list of whole numbers"); }, fallback.has_value());
+  if (value == nullptr || !is_list(*value, key, "whole numbers")) return fallback.value_or(std::vector<std::int64_t>{});
   std::vector<std::int64_t> found;
   for (std::size_t i = 0; i < value->items.size(); ++i) {
     const auto number = whole_number(value->items[i], fmt::format("{}[{}]", dotted(path_, key), i), range);

@@ -70,7 +70,8 @@ class MapReader {
     }
     return found;
   }
-  std::vector<std::int64_t> integers(std::string_view key, IntegerRange range);
+  std::vector<std::int64_t> integers(std::string_view key, IntegerRange range,
+                                     const std::optional<std::vector<std::int64_t>>& fallback = {});
   /// The value itself, or null if absent: for maps within. An absent key that must be there is noted.
   const YamlNode* child(std::string_view key, std::string_view needed = {});
 

@@ -24,6 +24,12 @@ std::string_view to_text(Collective op) {
       return "scatter";
     case Collective::barrier:
       return "barrier";
+    case Collective::all_to_allv:
+      return "all_to_allv";
+    case Collective::all_to_allv_back:
+      return "all_to_allv_back";
+    case Collective::shift:
+      return "shift";
   }
   return "?";
 }
@@ -37,12 +43,15 @@ double busbw_factor(Collective op, std::size_t ranks) {
     case Collective::all_gather:
     case Collective::reduce_scatter:
     case Collective::all_to_all:
+    case Collective::all_to_allv:
+    case Collective::all_to_allv_back:
     case Collective::gather:
     case Collective::scatter:
       return (n - 1) / n;
     case Collective::broadcast:
     case Collective::reduce:
     case Collective::send_recv:
+    case Collective::shift:
       return 1;
     case Collective::barrier:
       return 0;

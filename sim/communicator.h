@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,7 +20,10 @@ using RankId = Id<struct RankTag>;
 using CommunicatorId = Id<struct CommunicatorTag>;
 
 /// `send_recv` goes from member 0 to member 1 of a communicator of two; member 0 is the root of broadcast, reduce,
-/// gather and scatter. A `barrier` is an all-reduce of nothing.
+/// gather and scatter. A `barrier` is an all-reduce of nothing. `all_to_allv` has parts as its communicator's exchange
+/// says, `all_to_allv_back` is the same with all copies turned round: dispatch and combine of expert parallelism. In a
+/// `shift` every member sends to the one after it, the last to the first: one step around a ring (nccl-tests'
+/// sendrecv).
 enum class Collective : std::uint8_t {
   all_reduce,
   all_gather,
@@ -30,27 +34,35 @@ enum class Collective : std::uint8_t {
   send_recv,
   gather,
   scatter,
-  barrier
+  barrier,
+  all_to_allv,
+  all_to_allv_back,
+  shift
 };
 inline constexpr Collective all_collectives[] = {
     Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::broadcast,
     Collective::reduce,     Collective::all_to_all, Collective::send_recv,      Collective::gather,
-    Collective::scatter,    Collective::barrier};
+    Collective::scatter,    Collective::barrier,    Collective::all_to_allv,    Collective::all_to_allv_back,
+    Collective::shift};
 [[nodiscard]] std::string_view to_text(Collective op);
 /// A call on the wire: a barrier runs as an all-reduce without bytes, so algorithms need not know it.
 [[nodiscard]] constexpr Collective played_as(Collective op) {
   return op == Collective::barrier ? Collective::all_reduce : op;
 }
+/// Every member sends to every member.
+[[nodiscard]] constexpr bool is_all_to_all(Collective op) {
+  return op == Collective::all_to_all || op == Collective::all_to_allv || op == Collective::all_to_allv_back;
+}
 /// Made of copies from one rank to another, which NCCL's algorithms and their settings do not reach.
 [[nodiscard]] constexpr bool is_point_to_point(Collective op) {
-  return op == Collective::all_to_all || op == Collective::send_recv || op == Collective::gather ||
+  return is_all_to_all(op) || op == Collective::send_recv || op == Collective::shift || op == Collective::gather ||
          op == Collective::scatter;
 }
 [[nodiscard]] constexpr bool moves_bytes(Collective op) { return op != Collective::barrier; }
 
 /// Bus bandwidth over algorithm bandwidth for n ranks, as nccl-tests' doc/PERFORMANCE.md defines it:
-/// all-reduce 2(n-1)/n; all-gather, reduce-scatter, all-to-all, gather, scatter (n-1)/n; broadcast, reduce,
-/// send/recv 1. A barrier has no bandwidth: 0.
+/// all-reduce 2(n-1)/n; all-gather, reduce-scatter, all-to-all (and v), gather, scatter (n-1)/n; broadcast, reduce,
+/// send/recv and shift 1. A barrier has no bandwidth: 0.
 [[nodiscard]] double busbw_factor(Collective op, std::size_t ranks);
 
 enum class Algorithm : std::uint8_t {
@@ -79,10 +91,13 @@ inline constexpr Protocol all_protocols[] = {Protocol::ll, Protocol::ll128, Prot
 
 /// Message sizes are nccl-tests' "size": the reduced buffer of an all-reduce, the whole gathered buffer of an
 /// all-gather, the whole input of a reduce-scatter, what a rank sends in all (itself included) for an all-to-all, what
-/// the root has in all for gather and scatter; a barrier's size means nothing.
+/// the root has in all for gather and scatter, what a rank sends for a shift; a barrier's size means nothing. For
+/// all_to_allv it is what every rank sends, and for its way back what every rank gets, copies counted one by one: the
+/// mean of the other direction.
 struct Communicator {
   std::vector<RankId> members;
-  std::uint8_t dimension = 0;  ///< index into Job::dimensions: what its time is booked under
+  std::uint8_t dimension = 0;                  ///< index into Job::dimensions: what its time is booked under
+  std::optional<std::uint16_t> exchange = {};  ///< index into Job::exchanges; none: all parts alike
 };
 
 }  // namespace foretrain

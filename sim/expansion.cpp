@@ -38,8 +38,13 @@ class Expander {
         job_(job),
         options_(options),
         router_(make_router(options.routing, fabric,
-                            RouterOptions{.seed = options.seed, .flows_per_pair = options.flows_per_pair})) {
+                            RouterOptions{.seed = options.seed,
+                                          .flows_per_pair = options.flows_per_pair,
+                                          // Trees in the switches choose among links that routes load alike.
+                                          .first_of_alike = options.fidelity != Fidelity::flows &&
+                                                            !transport.network.in_network_reduction})) {
     if (options.fidelity == Fidelity::flows) planner_.emplace(fabric, *router_);
+    out_.alike.assign(router_->alike().begin(), router_->alike().end());
   }
 
   Expansion run() {
@@ -51,9 +56,9 @@ class Expander {
     }
     out_.calls_begin.push_back(static_cast<std::uint32_t>(out_.calls.size()));
     if (planner_) {
-      build_network_of_sends();
+      reduce_sends();
     } else {
-      build_network();
+      reduce_usage();
     }
     return std::move(out_);
   }
@@ -90,32 +95,45 @@ class Expander {
     for (RankId r : communicator.members) gpus.push_back(job_.placement[r.index()]);
     const GroupLayout layout(fabric_, std::move(gpus));
     const GroupShape shape = shape_of(fabric_, layout);
+    const CollectiveContext context{fabric_, *router_, transport_, options_.pieces, exchange_of(communicator)};
 
     std::vector<std::pair<std::pair<Collective, Choice>, ShapeId>> known;  // of this communicator
     for (const DistinctCall& call : calls) {
       PlannedCall planned{.op = call.op, .size = call.size};
       planned.row = out_.row_of(communicator.dimension, call.op);
       if (layout.ranks() > 1) {
-        const Decision& d = decide(call, shape);
+        const Decision& d = decide(call, shape, forced_of(call.op, context.exchange));
         planned.choice = d.choice;
         planned.latency = planned.idle_time = d.latency;
         planned.moves = call.size > 0 && moves_bytes(call.op);
         if (planned.moves && planner_) {
-          plan_sends(planned, d, layout);
+          plan_sends(planned, d, layout, context);
         } else if (planned.moves) {
-          planned.shape = shape_for(known, call.op, d, layout);
+          planned.shape = shape_for(known, call.op, d, layout, context);
         }
       }
       out_.calls.push_back(planned);
     }
   }
 
-  const Decision& decide(const DistinctCall& call, const GroupShape& shape) {
-    const auto key = std::tuple(call.op, call.size, shape);
+  const Exchange& exchange_of(const Communicator& communicator) const {
+    return communicator.exchange ? job_.exchanges[*communicator.exchange] : even_exchange;
+  }
+
+  /// What is forced of a call: by the run, or for want of that by the software that makes it.
+  Forced forced_of(Collective op, const Exchange& exchange) const {
+    Forced forced = options_.forced;
+    const bool said = forced.algorithm == Algorithm::pairwise || forced.algorithm == Algorithm::two_hop;
+    if (is_all_to_all(op) && exchange.usual && !said) forced.algorithm = exchange.usual;
+    return forced;
+  }
+
+  const Decision& decide(const DistinctCall& call, const GroupShape& shape, const Forced& forced) {
+    const auto key = std::tuple(call.op, call.size, shape, forced.algorithm);
     if (const auto at = decisions_.find(key); at != decisions_.end()) return at->second;
     const Collective op = played_as(call.op);
     const Bytes size = moves_bytes(call.op) ? bytes(call.size) : Bytes{};
-    const Choice choice = choose(op, size, shape, transport_, options_.forced);
+    const Choice choice = choose(op, size, shape, transport_, forced);
     const CollectiveAlgorithm& how = algorithm(choice.algorithm);
     return decisions_
         .emplace(key, Decision{choice, how.latency(op, choice.protocol, size, shape, transport_),
@@ -124,19 +142,17 @@ class Expander {
   }
 
   ShapeId shape_for(std::vector<std::pair<std::pair<Collective, Choice>, ShapeId>>& known, Collective op,
-                    const Decision& d, const GroupLayout& layout) {
+                    const Decision& d, const GroupLayout& layout, const CollectiveContext& context) {
     for (const auto& [key, id] : known)
       if (key == std::pair(op, d.choice)) return id;
-    const CollectiveContext context{fabric_, *router_, transport_};
     out_.usage.push_back(algorithm(d.choice.algorithm).usage(op, d.choice.protocol, layout, context));
-    rate_cap_.push_back(d.cap.value_or(uncapped));
+    out_.rate_cap.push_back(d.cap.value_or(uncapped));
     const auto id = id_at<ShapeId>(out_.usage.size() - 1);
     known.push_back({{op, d.choice}, id});
     return id;
   }
 
-  void plan_sends(PlannedCall& call, const Decision& d, const GroupLayout& layout) {
-    const CollectiveContext context{fabric_, *router_, transport_, options_.pieces};
+  void plan_sends(PlannedCall& call, const Decision& d, const GroupLayout& layout, const CollectiveContext& context) {
     const CollectiveAlgorithm& how = algorithm(d.choice.algorithm);
     const auto message = static_cast<double>(call.size);
     call.plan = static_cast<std::uint32_t>(out_.plans.size());
@@ -148,26 +164,29 @@ class Expander {
     call.idle_time = call.latency + fluid_time(message, rate);
   }
 
-  void build_network_of_sends() {
+  void reduce_sends() {
     planner_->close();
-    ResourceTable table = reduce_links(fabric_, planner_->loads(), planner_->caps());
-    out_.resource_links = std::move(table.links);
-    out_.network = std::make_unique<FluidNetwork>(std::move(table.capacity));
-    for (std::size_t s = 0; s < table.shapes(); ++s)
-      out_.network->add_shape({table.of(s).begin(), table.of(s).end()}, planner_->caps()[s], planner_->weight(s));
+    out_.resources = reduce_links(fabric_, planner_->loads(), planner_->caps());
+    out_.rate_cap = planner_->caps();
+    for (std::size_t s = 0; s < out_.rate_cap.size(); ++s) out_.weight.push_back(planner_->weight(s));
     out_.wire = std::move(*planner_).take_wire();
   }
 
-  void build_network() {
-    ResourceMap map = reduce_links(fabric_, out_.usage, rate_cap_);
-    out_.resource_links = std::move(map.links);
-    out_.network = std::make_unique<FluidNetwork>(std::move(map.capacity));
-    for (std::size_t s = 0; s < map.loads.size(); ++s)
-      out_.network->add_shape(std::move(map.loads[s]), rate_cap_[s], fair_weight(out_.usage[s]));
+  void reduce_usage() {
+    out_.resources = reduce_links(fabric_, out_.usage, out_.rate_cap);
+    for (const auto& usage : out_.usage) out_.weight.push_back(fair_weight(usage));
     for (PlannedCall& call : out_.calls) {
       call.idle_time = call.latency;
-      if (call.moves) call.idle_time += fluid_time(static_cast<double>(call.size), out_.network->idle_rate(call.shape));
+      if (call.moves) call.idle_time += fluid_time(static_cast<double>(call.size), idle_rate(call.shape));
     }
+  }
+
+  /// Of a call alone on the network.
+  [[nodiscard]] double idle_rate(ShapeId shape) const {
+    double rate = out_.rate_cap[shape.index()];
+    for (const Load& l : out_.resources.of(shape.index()))
+      rate = std::min(rate, out_.resources.capacity[l.resource.index()] / l.load);
+    return rate;
   }
 
   /// Fairness is between flows of wire bytes: a transfer that puts w wire bytes a message byte on its busiest link, by
@@ -185,17 +204,16 @@ class Expander {
   std::unique_ptr<Router> router_;
   std::optional<SendPlanner> planner_;  // flows only
   std::vector<std::vector<std::vector<DistinctCall>>> calls_of_program_;
-  std::map<std::tuple<Collective, std::int64_t, GroupShape>, Decision> decisions_;
-  std::vector<double> rate_cap_;
+  std::map<std::tuple<Collective, std::int64_t, GroupShape, std::optional<Algorithm>>, Decision> decisions_;
   Expansion out_;
 };
 
 }  // namespace
 
-const PlannedCall* Expansion::find(CommunicatorId communicator, Collective op, std::int64_t size) const {
-  for (std::uint32_t i = calls_begin[communicator.index()]; i < calls_begin[communicator.index() + 1]; ++i)
-    if (calls[i].size == size && calls[i].op == op) return &calls[i];
-  return nullptr;
+void Expansion::shapes_of(CommunicatorId communicator, std::vector<ShapeId>& shapes) const {
+  shapes.clear();
+  for (const PlannedCall& call : calls_of(communicator))
+    if (call.moves && std::find(shapes.begin(), shapes.end(), call.shape) == shapes.end()) shapes.push_back(call.shape);
 }
 
 std::uint16_t Expansion::row_of(std::uint8_t dimension, Collective op) const {

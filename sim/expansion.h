@@ -10,11 +10,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <vector>
 
 #include "sim/network.h"
 #include "sim/program.h"
+#include "sim/resources.h"
 #include "sim/send_plan.h"
 #include "sim/simulate.h"
 
@@ -42,14 +43,22 @@ struct RowKey {
 struct Expansion {
   std::vector<std::uint32_t> calls_begin;  ///< by communicator, one more than there are: into `calls`
   std::vector<PlannedCall> calls;
-  std::vector<RowKey> rows;                         ///< (dimension, collective) pairs of the job, ascending
-  std::vector<std::vector<Usage>> usage;            ///< by shape: all links, for the byte counters; not of flows
-  std::vector<SendPlan> plans;                      ///< flows: of every call that moves
-  LinkTable wire;                                   ///< flows: by shape, part of the wire bytes that cross each link
-  std::vector<std::vector<LinkId>> resource_links;  ///< by resource: the narrowest of the links that it stands for
-  std::unique_ptr<FluidNetwork> network;            ///< with its shapes registered, nothing started
+  std::vector<RowKey> rows;               ///< (dimension, collective) pairs of the job, ascending
+  std::vector<std::vector<Usage>> usage;  ///< by shape: links, for the byte counters; not of flows
+  std::vector<LinkId> alike;              ///< by link: the one in `usage` that stands for it; empty: each for itself
+  std::vector<SendPlan> plans;            ///< flows: of every call that moves
+  LinkTable wire;                         ///< flows: by shape, part of the wire bytes that cross each link
+  ResourceTable resources;                ///< what the shapes load
+  std::vector<double> rate_cap;           ///< by shape: message bytes a second, or `uncapped`
+  std::vector<double> weight;             ///< by shape: of its flows, for fairness
 
-  [[nodiscard]] const PlannedCall* find(CommunicatorId communicator, Collective op, std::int64_t size) const;
+  [[nodiscard]] std::span<const PlannedCall> calls_of(CommunicatorId communicator) const {
+    return std::span(calls).subspan(calls_begin[communicator.index()],
+                                    calls_begin[communicator.index() + 1] - calls_begin[communicator.index()]);
+  }
+  /// The shapes of a communicator's calls, once each, in the order of its calls; not of flows.
+  void shapes_of(CommunicatorId communicator, std::vector<ShapeId>& shapes) const;
+
   [[nodiscard]] std::uint16_t row_of(std::uint8_t dimension, Collective op) const;
 };
 

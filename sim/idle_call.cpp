@@ -29,7 +29,7 @@ Bound bound_of(const Fabric& fabric, std::optional<double> cap, const std::vecto
 }  // namespace
 
 IdleCall idle_call(const Fabric& fabric, const Transport& transport, const Router& router, Collective asked,
-                   Bytes asked_size, const std::vector<GpuId>& group, const Forced& forced) {
+                   Bytes asked_size, const std::vector<GpuId>& group, const Forced& forced, const Exchange& exchange) {
   const Collective op = played_as(asked);
   const Bytes size = moves_bytes(asked) ? asked_size : Bytes{};
   const GroupLayout layout(fabric, group);
@@ -40,7 +40,8 @@ IdleCall idle_call(const Fabric& fabric, const Transport& transport, const Route
   if (layout.ranks() <= 1) return call;
   const CollectiveAlgorithm& how = algorithm(call.choice.algorithm);
   call.latency = how.latency(op, call.choice.protocol, size, shape, transport);
-  const std::vector<Usage> usage = how.usage(op, call.choice.protocol, layout, {fabric, router, transport});
+  const CollectiveContext context{.fabric = fabric, .router = router, .transport = transport, .exchange = exchange};
+  const std::vector<Usage> usage = how.usage(op, call.choice.protocol, layout, context);
   const Bound bound = bound_of(fabric, how.rate_cap(op, call.choice.protocol, shape, transport), usage);
   Duration transfer;
   if (size > Bytes{} && bound.rate < std::numeric_limits<double>::infinity()) {

@@ -27,6 +27,10 @@
 //
 // 3. Capacities, and load * weight, are added up as integers. Sums are the same in any order and starts and ends cancel
 // exactly; so a difference of large sums keeps all its digits.
+//
+// 4. Every choice is made by values, never by numbers of flows or resources: resources that are full at exactly the
+// same level freeze their flows together, flows of exactly the same level are lowered together. So flows and resources
+// that cannot be told apart are treated alike to the last bit, and one of each kind may be solved for all (sim/fold.h).
 
 namespace foretrain {
 
@@ -40,6 +44,7 @@ constexpr double pull_max = 0x1p46;
 /// A double's rounding in load * idle rate / capacity (2^-51 of each share), granted with room to spare: a resource
 /// that its flows fill exactly (a non-blocking trunk) is not contended.
 constexpr std::int64_t demand_slack = whole >> 37;
+constexpr std::uint32_t times_max = (std::uint32_t{1} << 31) - 1;
 /// Relative: below it a new rate counts as the old one.
 constexpr double same_rate = 1e-12;
 /// Relative: levels this close to the floor are solved too, so that rounding cannot hide an equal one.
@@ -83,7 +88,9 @@ FluidNetwork::FluidNetwork(std::vector<double> capacities) {
 }
 
 ShapeId FluidNetwork::add_shape(std::vector<Load> loads, double rate_cap, double weight) {
-  std::sort(loads.begin(), loads.end(), [](const Load& a, const Load& b) { return a.resource < b.resource; });
+  std::sort(loads.begin(), loads.end(), [](const Load& a, const Load& b) {
+    return a.resource != b.resource ? a.resource < b.resource : a.load < b.load;
+  });
   return add_sorted_shape(loads, rate_cap, weight);
 }
 
@@ -93,9 +100,13 @@ ShapeId FluidNetwork::add_sorted_shape(std::span<const Load> loads, double rate_
   for (std::size_t i = 0; i < loads.size(); ++i) {
     const ResourceId resource = loads[i].resource;
     if (resource.index() >= resources_.size()) throw std::invalid_argument("add_shape: no such resource");
-    if (i > 0 && resource == loads[i - 1].resource) throw std::invalid_argument("add_shape: resource twice");
-    if (i > 0 && resource < loads[i - 1].resource) throw std::invalid_argument("add_shape: loads are not sorted");
+    const bool again = i > 0 && resource == loads[i - 1].resource;
+    if (again && loads[i].load == loads[i - 1].load) throw std::invalid_argument("add_shape: resource twice");
+    if (i > 0 && (resource < loads[i - 1].resource || (again && loads[i].load < loads[i - 1].load)))
+      throw std::invalid_argument("add_shape: loads are not sorted");
     if (!positive_finite(loads[i].load)) throw std::invalid_argument("add_shape: load must be positive");
+    if (loads[i].times == 0 || loads[i].times > times_max)
+      throw std::invalid_argument("add_shape: times must be 1 to 2^31 - 1");
     if (loads[i].load * weight > pull_max) throw std::invalid_argument("add_shape: load * weight is above 2^46");
     idle = std::min(idle, resources_[resource.index()].capacity / loads[i].load);
   }
@@ -105,7 +116,12 @@ ShapeId FluidNetwork::add_sorted_shape(std::span<const Load> loads, double rate_
                      .weight = weight,
                      .loads_begin = static_cast<std::uint32_t>(loads_.size()),
                      .loads_count = static_cast<std::uint32_t>(loads.size())});
-  for (const Load& l : loads) loads_.push_back({.load = l.load, .resource = l.resource.value});
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    loads_.push_back({.load = loads[i].load,
+                      .resource = loads[i].resource.value,
+                      .times = loads[i].times & times_max,
+                      .again = i > 0 && loads[i].resource == loads[i - 1].resource});
+  }
   return id_at<ShapeId>(shapes_.size() - 1);
 }
 
@@ -130,14 +146,25 @@ std::span<const FluidNetwork::ShapeLoad> FluidNetwork::loads_of(const Flow& flow
 }
 
 /// Never more than the whole: load * idle rate / capacity may round above 1.
-FluidNetwork::Part FluidNetwork::part_of(const Resource& resource, double load, double rate) {
+FluidNetwork::Wide FluidNetwork::part_of(const Resource& resource, const ShapeLoad& l, double rate) {
   // Positive, where adding a half and cutting is rounding; std::lround is a call in the hottest path.
   // NOLINTNEXTLINE(bugprone-incorrect-roundings)
-  return std::min(static_cast<Part>(load * rate * resource.units + 0.5), whole);
+  return Wide{std::min(static_cast<Part>(l.load * rate * resource.units + 0.5), whole)} * l.times;
 }
 
-FluidNetwork::Wide FluidNetwork::pull_of(double load, double weight) {
-  return std::max(static_cast<Wide>(load * weight * pull_one), Wide{1});
+FluidNetwork::Wide FluidNetwork::pull_of(const ShapeLoad& l, double weight) {
+  return std::max(static_cast<Wide>(l.load * weight * pull_one), Wide{1}) * l.times;
+}
+
+FluidNetwork::Share FluidNetwork::share_of(const Flow& flow, std::uint32_t r, double rate) const {
+  const auto loads = loads_of(flow);
+  const auto before = [](const ShapeLoad& l, std::uint32_t resource) { return l.resource < resource; };
+  Share share;
+  for (auto l = std::lower_bound(loads.begin(), loads.end(), r, before); l != loads.end() && l->resource == r; ++l) {
+    share.part += part_of(resources_[r], *l, rate);
+    share.pull += pull_of(*l, shapes_[flow.shape].weight);
+  }
+  return share;
 }
 
 /// The water at which a resource is full, when `used` is taken by flows that do not rise any more.
@@ -185,8 +212,8 @@ FlowId FluidNetwork::start(ShapeId shape, double amount, Time now) {
   const Shape& s = shapes_[shape.index()];
   for (const ShapeLoad& l : loads_of(flow)) {
     Resource& resource = resources_[l.resource];
-    resource.members.push_back({.flow = id, .life = flow.life});
-    resource.demand += part_of(resource, l.load, s.idle_rate);
+    if (!l.again) resource.members.push_back({.flow = id, .life = flow.life});
+    resource.demand += part_of(resource, l, s.idle_rate);
   }
   started_.push_back(id);
   ++active_;
@@ -203,9 +230,9 @@ void FluidNetwork::finish(FlowId id, Time now) {
   ++flow.life;
   for (const ShapeLoad& l : loads_of(flow)) {
     Resource& resource = resources_[l.resource];
-    leave(l.resource, flow.level);
-    resource.used -= part_of(resource, l.load, flow.rate);
-    resource.demand -= part_of(resource, l.load, shape.idle_rate);
+    if (!l.again) leave(l.resource, flow.level);
+    resource.used -= static_cast<Part>(part_of(resource, l, flow.rate));
+    resource.demand -= part_of(resource, l, shape.idle_rate);
     if (maybe_full(resource))
       list_for_check(l.resource);
     else if (resource.full)
@@ -295,7 +322,7 @@ void FluidNetwork::order(Resource& resource) {
 
 /// The level at which a resource is full if each new flow takes the lower of it and its cap, and each old one the lower
 /// of it and its own level; or something above the floor. From all at their highest, flows are lowered from the top,
-/// until what is over capacity is gone.
+/// those of one level together, until what is over capacity is gone.
 double FluidNetwork::fresh_level(std::uint32_t r) {
   const Resource& resource = resources_[r];
   Wide used = resource.used;
@@ -304,37 +331,37 @@ double FluidNetwork::fresh_level(std::uint32_t r) {
   for (; old != resource.members.rend() && (!alive(*old) || flows_[old->flow].rate == 0); ++old) {
     if (!alive(*old)) continue;
     const Flow& flow = flows_[old->flow];
-    used += part_of(resource, load_on(flow, r), shapes_[flow.shape].idle_rate);
+    used += share_of(flow, r, shapes_[flow.shape].idle_rate).part;
     caps_.push_back({.level = cap_level(flow), .index = old->flow});
   }
   std::make_heap(caps_.begin(), caps_.end(), HighestFirst());
+  const auto level_of_old = [&] {
+    while (old != resource.members.rend() && !alive(*old)) ++old;
+    return old != resource.members.rend() ? flows_[old->flow].level : 0;
+  };
+  const auto level_of_new = [&] { return caps_.empty() ? 0 : caps_.front().level; };
   Wide pull = 0;
   double level = used > whole ? 0 : uncapped;
-  while (level < floor_) {
-    while (old != resource.members.rend() && !alive(*old)) ++old;
-    const double of_old = old != resource.members.rend() ? flows_[old->flow].level : 0;
-    const double of_new = caps_.empty() ? 0 : caps_.front().level;
-    if (level >= std::max(of_old, of_new)) break;
-    const Flow& flow = flows_[of_new >= of_old ? caps_.front().index : old->flow];
-    const Shape& shape = shapes_[flow.shape];
-    const double load = load_on(flow, r);
-    used -= part_of(resource, load, of_new >= of_old ? shape.idle_rate : flow.rate);
-    pull += pull_of(load, shape.weight);
-    if (used <= whole) level = level_of(resource, static_cast<Part>(used), pull);
-    if (of_new >= of_old) {
+  const double enough = floor_ * (1 + floor_margin);  // from here on the result only rises, but for rounding
+  while (level < enough) {
+    const double top = std::max(level_of_old(), level_of_new());
+    if (level >= top) break;
+    for (; level_of_new() == top; caps_.pop_back()) {
+      const Flow& flow = flows_[caps_.front().index];
+      const Share share = share_of(flow, r, shapes_[flow.shape].idle_rate);
+      used -= share.part;
+      pull += share.pull;
       std::pop_heap(caps_.begin(), caps_.end(), HighestFirst());
-      caps_.pop_back();
-    } else {
-      ++old;
     }
+    for (; level_of_old() == top; ++old) {
+      const Flow& flow = flows_[old->flow];
+      const Share share = share_of(flow, r, flow.rate);
+      used -= share.part;
+      pull += share.pull;
+    }
+    if (used <= whole) level = level_of(resource, static_cast<Part>(used), pull);
   }
   return level;
-}
-
-double FluidNetwork::load_on(const Flow& flow, std::uint32_t r) const {
-  const auto loads = loads_of(flow);
-  const auto before = [](const ShapeLoad& l, std::uint32_t resource) { return l.resource < resource; };
-  return std::lower_bound(loads.begin(), loads.end(), r, before)->load;
 }
 
 void FluidNetwork::collect_all() {
@@ -407,9 +434,9 @@ void FluidNetwork::collect(std::uint32_t f) {
     Resource& resource = resources_[l.resource];
     if (!contended(resource)) continue;
     visit(l.resource);
-    resource.used -= part_of(resource, l.load, flow.rate);
-    resource.pull += pull_of(l.load, weight);
-    ++resource.open;
+    resource.used -= static_cast<Part>(part_of(resource, l, flow.rate));
+    resource.pull += pull_of(l, weight);
+    if (!l.again) ++resource.open;
   }
 }
 
@@ -430,26 +457,38 @@ void FluidNetwork::fill() {
   for (const std::uint32_t f : group_) cap_lowest_ = std::min(cap_lowest_, cap_level(flows_[f]));
   double water = floor_;
   while (!heap_.empty()) {
-    const Level top = heap_.front();
+    const double level = heap_.front().level;
+    take_batch(level, water);
+    if (batch_.empty()) continue;
+    water = level;
+    freeze_capped(level);
+    // Capped flows have left something to some: their level has risen. Asked of all before any freezes its flows.
+    std::erase_if(batch_, [&](const Batched& b) {
+      if (resources_[b.resource].open == b.open) return false;
+      heap_.push_back({.level = level, .index = b.resource});
+      std::push_heap(heap_.begin(), heap_.end(), LowestFirst());
+      return true;
+    });
+    for (const Batched& b : batch_) freeze_tail(resources_[b.resource], level);
+  }
+}
+
+/// Takes all resources of that key from the heap: those that are full there into `batch_`, the others back with the
+/// level that they have now. Never below the water: rounding must not make a rate zero or negative.
+void FluidNetwork::take_batch(double level, double water) {
+  batch_.clear();
+  while (!heap_.empty() && heap_.front().level == level) {
+    const std::uint32_t r = heap_.front().index;
     std::pop_heap(heap_.begin(), heap_.end(), LowestFirst());
     heap_.pop_back();
-    const Resource& resource = resources_[top.index];
+    const Resource& resource = resources_[r];
     if (resource.open == 0) continue;
-    // Never below the water: rounding must not make a rate zero or negative.
-    const double level = std::max(water, level_of(resource, resource.used, resource.pull));
-    if (level > top.level) {
-      heap_.push_back({.level = level, .index = top.index});
+    const double now = std::max(water, level_of(resource, resource.used, resource.pull));
+    if (now > level) {
+      heap_.push_back({.level = now, .index = r});
       std::push_heap(heap_.begin(), heap_.end(), LowestFirst());
-      continue;
-    }
-    water = level;
-    const std::size_t open = resource.open;
-    freeze_capped(level);
-    if (resource.open == open) {
-      freeze_tail(resource, level);
-    } else if (resource.open > 0) {  // capped flows left it something: its level has risen
-      heap_.push_back({.level = level, .index = top.index});
-      std::push_heap(heap_.begin(), heap_.end(), LowestFirst());
+    } else {
+      batch_.push_back({.resource = r, .open = resource.open});
     }
   }
 }
@@ -495,13 +534,15 @@ void FluidNetwork::freeze(std::uint32_t f, double level, double rate) {
   const double weight = shapes_[flow.shape].weight;
   for (const ShapeLoad& l : loads_of(flow)) {
     Resource& resource = resources_[l.resource];
-    resource.used += part_of(resource, l.load, flow.rate);
+    resource.used += static_cast<Part>(part_of(resource, l, flow.rate));
     if (resource.visited == epoch_) {
-      resource.pull -= pull_of(l.load, weight);
-      --resource.open;
-      put_in_order(resource, {.flow = f, .life = flow.life}, level);
+      resource.pull -= pull_of(l, weight);
+      if (!l.again) {
+        --resource.open;
+        put_in_order(resource, {.flow = f, .life = flow.life}, level);
+      }
     } else {
-      resource.used -= part_of(resource, l.load, before);
+      resource.used -= static_cast<Part>(part_of(resource, l, before));
     }
     if (changed && maybe_full(resource)) list_for_check(l.resource);
   }
@@ -523,7 +564,7 @@ void FluidNetwork::run_free(std::uint32_t f) {
   if (!set_rate(f, shapes_[flow.shape].idle_rate)) return;
   for (const ShapeLoad& l : loads_of(flow)) {
     Resource& resource = resources_[l.resource];
-    resource.used += part_of(resource, l.load, flow.rate) - part_of(resource, l.load, before);
+    resource.used += static_cast<Part>(part_of(resource, l, flow.rate) - part_of(resource, l, before));
     if (maybe_full(resource)) list_for_check(l.resource);
   }
 }

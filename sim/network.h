@@ -8,8 +8,14 @@
 // through such flows and through resources that cannot carry all their flows at full speed; a flow on none of those
 // has its idle rate, to the bit, and costs time in proportion to its resources only.
 //
-// What the resources carry is added up in integers, so the rates do not depend on the order of the starts of an
-// instant, not by a bit, and nothing drifts however many flows come and go.
+// What the resources carry is added up in integers, and what happens at one level of the water happens at once, so the
+// rates do not depend on the order of the starts of an instant or on the numbering of flows and resources, not by a
+// bit, and nothing drifts however many flows come and go.
+//
+// A flow may stand for a class of flows that all do the same: rate and amount are then those of one of them, and
+// `Load::times` says how many of the class load one resource so (with as many entries a resource as there are
+// different loads). A resource, too, may stand for its class: its capacity is that of one. n flows that do the same and
+// one flow that stands for n have the same rates, to the bit.
 //
 //   FluidNetwork net({50e9, 50e9});                               // capacities, units a second
 //   auto shape = net.add_shape({{0, 1.0}, {1, 1.0}}, cap, weight);  // once a communicator and algorithm
@@ -35,7 +41,8 @@ using FlowId = Id<struct FlowTag>;
 /// How one unit of a flow's progress loads one resource.
 struct Load {
   ResourceId resource;
-  double load = 0;  ///< > 0
+  double load = 0;          ///< > 0
+  std::uint32_t times = 1;  ///< as many of the flows that the flow stands for load it so; 1 to 2^31 - 1
 };
 
 inline constexpr double uncapped = std::numeric_limits<double>::infinity();
@@ -48,11 +55,11 @@ class FluidNetwork {
  public:
   explicit FluidNetwork(std::vector<double> capacities);
 
-  /// Registers what flows of one kind load. At most one entry a resource. `weight` > 0.
-  /// Throws std::invalid_argument for a load, cap or weight that is not positive, a resource that is not there or is
-  /// given twice, a shape that nothing limits, and a load * weight above 2^46.
+  /// Registers what flows of one kind load. At most one entry a resource and load. `weight` > 0.
+  /// Throws std::invalid_argument for a load, times, cap or weight that is not positive, a resource that is not there
+  /// or is given twice with one load, a shape that nothing limits, and a load * weight above 2^46.
   ShapeId add_shape(std::vector<Load> loads, double rate_cap, double weight);
-  /// The same for loads in ascending order of their resources (else it throws).
+  /// The same for loads in ascending order of their resources and, within one, of the loads (else it throws).
   ShapeId add_sorted_shape(std::span<const Load> loads, double rate_cap, double weight);
   /// Room for this many more shapes with this many loads in all: a hint.
   void reserve(std::size_t shapes, std::size_t loads);
@@ -92,6 +99,8 @@ class FluidNetwork {
   struct ShapeLoad {
     double load = 0;
     std::uint32_t resource = 0;
+    std::uint32_t times : 31 = 1;
+    bool again : 1 = false;  ///< the entry before is of the same resource
   };
   struct Shape {
     double idle_rate = 0;
@@ -145,8 +154,14 @@ class FluidNetwork {
   };
 
   [[nodiscard]] std::span<const ShapeLoad> loads_of(const Flow& flow) const;
-  [[nodiscard]] static Part part_of(const Resource& resource, double load, double rate);
-  [[nodiscard]] static Wide pull_of(double load, double weight);
+  [[nodiscard]] static Wide part_of(const Resource& resource, const ShapeLoad& l, double rate);
+  [[nodiscard]] static Wide pull_of(const ShapeLoad& l, double weight);
+  /// What a flow takes of one resource at a rate, and how hard it pulls there: all its entries together.
+  struct Share {
+    Wide part = 0;
+    Wide pull = 0;
+  };
+  [[nodiscard]] Share share_of(const Flow& flow, std::uint32_t resource, double rate) const;
   [[nodiscard]] static double level_of(const Resource& resource, Part used, Wide pull);
   [[nodiscard]] static bool contended(const Resource& resource);
   [[nodiscard]] static bool maybe_full(const Resource& resource);
@@ -156,7 +171,6 @@ class FluidNetwork {
   std::uint32_t take_flow(std::uint32_t shape);
   void leave(std::uint32_t resource, double level);
   [[nodiscard]] double highest_level(const Resource& resource) const;
-  [[nodiscard]] double load_on(const Flow& flow, std::uint32_t resource) const;
   void drop_dead(Resource& resource);
   void order(Resource& resource);
   void lower_floor();
@@ -167,6 +181,7 @@ class FluidNetwork {
   void collect(std::uint32_t flow);
   void collect_all();
   void fill();
+  void take_batch(double level, double water);
   void freeze_tail(const Resource& resource, double level);
   void freeze_capped(double level);
   void freeze(std::uint32_t flow, double level, double rate);
@@ -190,6 +205,11 @@ class FluidNetwork {
   std::vector<Member> tails_;  ///< of those resources: the members that are being solved, a range each
   std::vector<Level> heap_;    ///< of those resources, lowest level first; levels may be too low
   std::vector<Level> caps_;    ///< of the flows: the level of their idle rate
+  struct Batched {
+    std::uint32_t resource = 0;
+    std::size_t open = 0;  ///< its open flows when it was found full
+  };
+  std::vector<Batched> batch_;  ///< resources that are full at one level
   std::size_t caps_done_ = 0;
   double cap_lowest_ = 0;  ///< the lowest not done
   std::vector<Finish> finishes_;

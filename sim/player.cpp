@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -12,10 +14,16 @@ constexpr Time at_ps(std::int64_t ps) { return Time::from_start(picoseconds(ps))
 
 }  // namespace
 
-Player::Player(const Fabric& fabric, const Job& job, const SimulateOptions& options, Expansion expansion)
-    : fabric_(fabric), job_(job), options_(options), expansion_(std::move(expansion)), network_(*expansion_.network) {
+Player::Player(const Fabric& fabric, const Job& job, const SimulateOptions& options, const Expansion& expansion,
+               const Fold& fold, Quotient quotient)
+    : fabric_(fabric),
+      job_(job),
+      options_(options),
+      expansion_(expansion),
+      fold_(fold),
+      quotient_(std::move(quotient)),
+      network_(*quotient_.network) {
   lay_out();
-  bind_members();
   find_peaks();
 }
 
@@ -24,18 +32,20 @@ Player::Player(const Fabric& fabric, const Job& job, const SimulateOptions& opti
 void Player::lay_out() {
   std::uint32_t streams = 0;
   std::size_t events = 0;
-  for (std::size_t r = 0; r < job_.ranks.size(); ++r) {
-    const Program& p = program_of(id_at<RankId>(r));
+  for (const Quotient::Actor& actor : quotient_.actors) {
+    const Program& p = job_.programs[actor.program];
     stream_begin_.push_back(streams);
     event_begin_.push_back(events);
     streams += static_cast<std::uint32_t>(p.streams.size());
     events += p.events;
-    operations_total_ += p.operation_count();
+    operations_total_ += p.operation_count() * actor.ranks;
   }
   stream_begin_.push_back(streams);
   streams_.resize(streams);
   event_time_.assign(events, unset);
-  peak_at_.assign(job_.ranks.size(), 0);
+  peak_at_.assign(quotient_.actors.size(), 0);
+  calls_.resize(quotient_.groups.size());
+  played_.resize(quotient_.calls.size());
 
   for (const Program& p : job_.programs) {
     auto& masks = waiters_.emplace_back(p.events, 0U);
@@ -47,40 +57,20 @@ void Player::lay_out() {
                           .exposed = std::vector<Duration>(expansion_.rows.size()),
                           .waiting = std::vector<Duration>(expansion_.rows.size()),
                           .tail = {}};
-  accounts_.assign(job_.ranks.size(), empty);
-  for (const RowKey& key : expansion_.rows) rows_.push_back({.dimension = key.dimension, .op = key.op});
-  shape_bytes_.assign(expansion_.usage.size(), 0.0);
-  trace_of_rank_.resize(job_.ranks.size());
+  accounts_.assign(quotient_.actors.size(), empty);
+  trace_of_actor_.resize(quotient_.actors.size());
   traces_.resize(options_.traced.size());
-  for (std::size_t i = 0; i < options_.traced.size(); ++i)
-    trace_of_rank_.at(options_.traced[i].index()) = static_cast<std::uint32_t>(i);
+  for (std::size_t i = 0; i < options_.traced.size(); ++i) {
+    auto& trace = trace_of_actor_[fold_.ranks.of[options_.traced[i].index()]];
+    if (!trace) trace = static_cast<std::uint32_t>(i);
+  }
   if (options_.fidelity == Fidelity::flows)
-    sends_.emplace(network_, queue_, job_.communicators.size(), expansion_.wire.shapes());
-  if (!options_.traced.empty() && sends_) tiers_.emplace(fabric_, expansion_.wire);
-  if (!options_.traced.empty() && !sends_) tiers_.emplace(fabric_, expansion_.usage);
-}
-
-void Player::bind_members() {
-  // The one stream from which each program calls each slot.
-  std::vector<std::vector<std::uint16_t>> stream_of_slot;
-  for (const Program& p : job_.programs) {
-    auto& by_slot = stream_of_slot.emplace_back(p.slots, std::uint16_t{0});
-    for (std::size_t s = 0; s < p.streams.size(); ++s)
-      for (const Operation& o : p.streams[s].operations)
-        if (o.kind == OperationKind::communicate) by_slot[o.slot] = static_cast<std::uint16_t>(s);
-  }
-  calls_.resize(job_.communicators.size());
-  for (std::size_t c = 0; c < job_.communicators.size(); ++c) {
-    member_begin_.push_back(static_cast<std::uint32_t>(members_.size()));
-    for (RankId r : job_.communicators[c].members) {
-      const RankBinding& binding = job_.ranks[r.index()];
-      const auto slot = static_cast<std::size_t>(
-          std::find(binding.slots.begin(), binding.slots.end(), id_at<CommunicatorId>(c)) - binding.slots.begin());
-      const auto& by_slot = stream_of_slot[binding.program];
-      members_.push_back({r, slot < by_slot.size() ? by_slot[slot] : std::uint16_t{0}});
-    }
-  }
-  member_begin_.push_back(static_cast<std::uint32_t>(members_.size()));
+    sends_.emplace(network_, queue_, quotient_.groups.size(), expansion_.wire.shapes());
+  if (options_.traced.empty()) return;
+  if (sends_)
+    tiers_.emplace(fabric_, expansion_.wire);
+  else
+    tiers_.emplace(fabric_, expansion_, quotient_.shape_of);
 }
 
 void Player::find_peaks() {
@@ -109,32 +99,32 @@ void Player::run_streams() {
   while (!runnable_.empty()) {
     const Runnable next = runnable_.back();
     runnable_.pop_back();
-    run_stream(next.rank, next.stream);
+    run_stream(next.actor, next.stream);
   }
 }
 
-void Player::run_stream(RankId rank, std::uint32_t stream) {
-  StreamState& s = state_of(rank, stream);
-  const auto& operations = program_of(rank).streams[stream].operations;
+void Player::run_stream(ActorId actor, std::uint32_t stream) {
+  StreamState& s = state_of(actor, stream);
+  const auto& operations = program_of(actor).streams[stream].operations;
   while (s.cursor < operations.size()) {
     const Operation& o = operations[s.cursor];
-    if (!wait_for_events(rank, stream, s, o)) return;
-    ++operations_;
+    if (!wait_for_events(actor, stream, s, o)) return;
+    operations_ += quotient_.actors[actor.index()].ranks;
     switch (o.kind) {
       case OperationKind::communicate:
-        arrive(rank, stream, s, o);
+        arrive(actor, stream, s, o);
         return;
       case OperationKind::compute: {
-        const std::int64_t took = job_.compute_ps(rank, o.amount);
-        accounts_[rank.index()].busy[o.activity] += picoseconds(stream == 0 ? took : 0);
-        record(rank, stream, s.cursor, s.clock, s.clock, s.clock + took, nullptr);
-        finish_operation(rank, stream, s, o, s.clock + took);
+        const std::int64_t took = job_.compute_ps(quotient_.actors[actor.index()].first, o.amount);
+        accounts_[actor.index()].busy[o.activity] += picoseconds(stream == 0 ? took : 0);
+        record(actor, stream, s.cursor, s.clock, s.clock, s.clock + took, nullptr);
+        finish_operation(actor, stream, s, o, s.clock + took);
         break;
       }
       case OperationKind::memory:
-        record(rank, stream, s.cursor, s.clock, s.clock, s.clock, nullptr);
-        note_peak(rank, s.cursor, s.clock);
-        finish_operation(rank, stream, s, o, s.clock);
+        record(actor, stream, s.cursor, s.clock, s.clock, s.clock, nullptr);
+        note_peak(actor, s.cursor, s.clock);
+        finish_operation(actor, stream, s, o, s.clock);
         break;
     }
   }
@@ -142,9 +132,9 @@ void Player::run_stream(RankId rank, std::uint32_t stream) {
 }
 
 /// True if all that `o` waits for has ended; the stream's clock then stands where `o` starts.
-bool Player::wait_for_events(RankId rank, std::uint32_t stream, StreamState& s, const Operation& o) {
-  const std::int64_t* times = event_time_.data() + event_begin_[rank.index()];
-  for (Event e : program_of(rank).waits_of(o)) {
+bool Player::wait_for_events(ActorId actor, std::uint32_t stream, StreamState& s, const Operation& o) {
+  const std::int64_t* times = event_time_.data() + event_begin_[actor.index()];
+  for (Event e : program_of(actor).waits_of(o)) {
     const std::int64_t at = times[e.index()];
     if (at == unset) {
       s.state = State::blocked;
@@ -153,7 +143,7 @@ bool Player::wait_for_events(RankId rank, std::uint32_t stream, StreamState& s, 
     }
     if (at <= s.clock) continue;
     // Only a computation on a side stream ends later than the clock of a stream that is running: the GPU is busy.
-    if (stream == 0) accounts_[rank.index()].busy[0] += picoseconds(at - s.clock);
+    if (stream == 0) accounts_[actor.index()].busy[0] += picoseconds(at - s.clock);
     s.clock = at;
   }
   s.state = State::ready;
@@ -161,58 +151,63 @@ bool Player::wait_for_events(RankId rank, std::uint32_t stream, StreamState& s, 
   return true;
 }
 
-void Player::finish_operation(RankId rank, std::uint32_t stream, StreamState& s, const Operation& o, std::int64_t end) {
+void Player::finish_operation(ActorId actor, std::uint32_t stream, StreamState& s, const Operation& o,
+                              std::int64_t end) {
   s.clock = end;
   ++s.cursor;
   if (!o.sets) return;
-  event_time_[event_begin_[rank.index()] + o.sets->index()] = end;
-  std::uint32_t mask = waiters_[job_.ranks[rank.index()].program][o.sets->index()];
+  event_time_[event_begin_[actor.index()] + o.sets->index()] = end;
+  std::uint32_t mask = waiters_[quotient_.actors[actor.index()].program][o.sets->index()];
   for (; mask != 0; mask &= mask - 1) {
     const auto other = static_cast<std::uint32_t>(std::countr_zero(mask));
-    StreamState& waiting = state_of(rank, other);
+    StreamState& waiting = state_of(actor, other);
     if (other == stream || waiting.state != State::blocked || waiting.blocked_on != o.sets->value) continue;
     waiting.state = State::ready;
-    runnable_.push_back({rank, other});
+    runnable_.push_back({actor, other});
   }
 }
 
 // ---- calls ------------------------------------------------------------------------------------------------------
 
-void Player::arrive(RankId rank, std::uint32_t stream, StreamState& s, const Operation& o) {
+void Player::arrive(ActorId actor, std::uint32_t stream, StreamState& s, const Operation& o) {
   static_cast<void>(stream);
-  const CommunicatorId id = job_.ranks[rank.index()].slots[o.slot];
+  const GroupId id = group_in_slot(actor, o.slot);
   CallState& call = calls_[id.index()];
   if (call.arrived == 0) {
     call.op = o.op;
     call.size = o.amount;
     call.ready = s.clock;
   } else if (call.op != o.op || call.size != o.amount) {
-    refuse_mismatch(rank, id, call, o);
+    refuse_mismatch(actor, id, call, o);
   }
   s.state = State::calling;
   call.ready = std::max(call.ready, s.clock);
-  if (++call.arrived == member_begin_[id.index() + 1] - member_begin_[id.index()]) begin_call(id, call);
+  const Quotient::Group& group = quotient_.groups[id.index()];
+  if (++call.arrived == group.members_end - group.members_begin) begin_call(id, call);
 }
 
-void Player::begin_call(CommunicatorId id, CallState& call) {
-  call.planned = expansion_.find(id, call.op, call.size);
-  ++transfers_;
-  const bool shares = options_.fidelity != Fidelity::analytic && call.planned->moves;
-  Duration wait = call.planned->idle_time;
-  if (shares) wait = sends_ ? expansion_.plans[call.planned->plan].launch : call.planned->latency;
-  call.moving_since = call.ready + (shares ? wait : call.planned->latency).ps();
+void Player::begin_call(GroupId id, CallState& call) {
+  const Quotient::Group& group = quotient_.groups[id.index()];
+  call.planned = group.calls_begin;
+  while (quotient_.calls[call.planned].size != call.size || quotient_.calls[call.planned].op != call.op) ++call.planned;
+  const PlannedCall& planned = quotient_.calls[call.planned];
+  transfers_ += group.communicators;
+  const bool shares = options_.fidelity != Fidelity::analytic && planned.moves;
+  Duration wait = planned.idle_time;
+  if (shares) wait = sends_ ? expansion_.plans[planned.plan].launch : planned.latency;
+  call.moving_since = call.ready + (shares ? wait : planned.latency).ps();
   queue_.push(at_ps(call.ready) + wait, shares ? Phase::start : Phase::end, {.communicator = id.value});
 }
 
-void Player::start_moving(CommunicatorId id, Time now) {
+void Player::start_moving(GroupId id, Time now) {
   const CallState& call = calls_[id.index()];
   if (sends_) {
-    if (sends_->begin(id, expansion_.plans[call.planned->plan], now)) end_call(id, now);
+    if (sends_->begin(id, expansion_.plans[quotient_.calls[call.planned].plan], now)) end_call(id, now);
     return;
   }
-  const FlowId flow = network_.start(call.planned->shape, static_cast<double>(call.size), now);
-  if (communicator_of_flow_.size() <= flow.index()) communicator_of_flow_.resize(flow.index() + 1);
-  communicator_of_flow_[flow.index()] = id.value;
+  const FlowId flow = network_.start(quotient_.calls[call.planned].shape, static_cast<double>(call.size), now);
+  if (group_of_flow_.size() <= flow.index()) group_of_flow_.resize(flow.index() + 1);
+  group_of_flow_[flow.index()] = id.value;
 }
 
 void Player::handle(const Cue& cue, Time now) {
@@ -223,12 +218,12 @@ void Player::handle(const Cue& cue, Time now) {
     flow_ended(flow, now);
     return;
   }
-  const CommunicatorId id{cue.communicator};
+  const GroupId id{cue.communicator};
   if (cue.send != nothing) {
     if (sends_->latency_over(id, cue.send, now)) end_call(id, now);
     return;
   }
-  if (options_.fidelity != Fidelity::analytic && calls_[id.index()].planned->moves)
+  if (options_.fidelity != Fidelity::analytic && quotient_.calls[calls_[id.index()].planned].moves)
     start_moving(id, now);
   else
     end_call(id, now);
@@ -236,78 +231,66 @@ void Player::handle(const Cue& cue, Time now) {
 
 void Player::flow_ended(FlowId flow, Time now) {
   if (!sends_) {
-    end_call(CommunicatorId{communicator_of_flow_[flow.index()]}, now);
+    end_call(GroupId{group_of_flow_[flow.index()]}, now);
     return;
   }
   if (const auto whole = sends_->flow_ended(flow, now, tiers_ ? &*tiers_ : nullptr)) end_call(*whole, now);
 }
 
-void Player::end_call(CommunicatorId id, Time now) {
+void Player::end_call(GroupId id, Time now) {
   CallState& call = calls_[id.index()];
-  const PlannedCall& planned = *call.planned;
-  const auto first = member_begin_[id.index()];
-  const auto last = member_begin_[id.index() + 1];
-  const std::int64_t n = last - first;
-
-  CommunicationRow& row = rows_[planned.row];
-  row.calls += static_cast<std::uint64_t>(n);
-  const double message = static_cast<double>(n) * static_cast<double>(call.size);
-  row.bytes += message;
-  row.bus_bytes += message * busbw_factor(call.op, static_cast<std::size_t>(n));
-  row.time += n * (now - at_ps(call.ready));
-  row.idle_time += n * planned.idle_time;
-  if (planned.moves && !sends_) {
-    shape_bytes_[planned.shape.index()] += static_cast<double>(call.size);
-    if (tiers_) tiers_->add(planned.shape, static_cast<double>(call.size), at_ps(call.moving_since), now);
-  }
+  const PlannedCall& planned = quotient_.calls[call.planned];
+  ++played_[call.planned].calls;
+  played_[call.planned].time += now - at_ps(call.ready);
+  if (tiers_ && planned.moves && !sends_)
+    tiers_->add(planned.shape, static_cast<double>(call.size), at_ps(call.moving_since), now);
 
   const CallState ended = call;
   call.arrived = 0;
   ++call.number;
-  for (auto m = first; m < last; ++m) {
-    const auto [rank, stream] = members_[m];
-    StreamState& s = state_of(rank, stream);
-    const Operation& o = program_of(rank).streams[stream].operations[s.cursor];
-    record(rank, stream, s.cursor, s.clock, ended.ready, now.ps(), &ended);
+  for (const auto& [actor, stream, ranks] : quotient_.members_of(quotient_.groups[id.index()])) {
+    StreamState& s = state_of(actor, stream);
+    const Operation& o = program_of(actor).streams[stream].operations[s.cursor];
+    record(actor, stream, s.cursor, s.clock, ended.ready, now.ps(), &ended);
     if (stream == 0)
-      book_wait(rank, planned.row, s.clock, ended.ready, now.ps());
+      book_wait(actor, planned.row, s.clock, ended.ready, now.ps());
     else if (o.sets) {
-      StreamState& main = state_of(rank, 0);
+      StreamState& main = state_of(actor, 0);
       if (main.state == State::blocked && main.blocked_on == o.sets->value && main.clock < now.ps()) {
-        book_wait(rank, planned.row, main.clock, ended.ready, now.ps());
+        book_wait(actor, planned.row, main.clock, ended.ready, now.ps());
         main.clock = now.ps();
       }
     }
     s.state = State::ready;
-    finish_operation(rank, stream, s, o, now.ps());
-    runnable_.push_back({rank, stream});
+    finish_operation(actor, stream, s, o, now.ps());
+    runnable_.push_back({actor, stream});
   }
   run_streams();
 }
 
 /// The main stream stood still over [from, end]; the call that held it up had all its members from `began` on.
-void Player::book_wait(RankId rank, std::uint16_t row, std::int64_t from, std::int64_t began, std::int64_t end) {
+void Player::book_wait(ActorId actor, std::uint16_t row, std::int64_t from, std::int64_t began, std::int64_t end) {
   const std::int64_t split = std::clamp(began, from, end);
-  accounts_[rank.index()].waiting[row] += picoseconds(split - from);
-  accounts_[rank.index()].exposed[row] += picoseconds(end - split);
+  accounts_[actor.index()].waiting[row] += picoseconds(split - from);
+  accounts_[actor.index()].exposed[row] += picoseconds(end - split);
 }
 
 // ---- records ----------------------------------------------------------------------------------------------------
 
-void Player::record(RankId rank, std::uint32_t stream, std::uint32_t index, std::int64_t start, std::int64_t began,
+void Player::record(ActorId actor, std::uint32_t stream, std::uint32_t index, std::int64_t start, std::int64_t began,
                     std::int64_t end, const CallState* call) {
-  const auto& trace = trace_of_rank_[rank.index()];
+  const auto& trace = trace_of_actor_[actor.index()];
   if (!trace) return;
   TracedOperation t{.stream = stream, .index = index, .start = at_ps(start), .began = at_ps(began), .end = at_ps(end)};
   if (call) {
     t.call = call->number;
-    t.choice = call->planned->choice;
+    t.choice = quotient_.calls[call->planned].choice;
   }
   traces_[*trace].push_back(t);
 }
 
-void Player::note_peak(RankId rank, std::uint32_t index, std::int64_t at) {
-  if (peaks_[job_.ranks[rank.index()].program].index == index) peak_at_[rank.index()] = at;
+void Player::note_peak(ActorId actor, std::uint32_t index, std::int64_t at) {
+  if (peaks_[quotient_.actors[actor.index()].program].index == index) peak_at_[actor.index()] = at;
 }
 
 // ---- the loop ---------------------------------------------------------------------------------------------------
@@ -319,9 +302,9 @@ void Player::report_progress() const {
 }
 
 Measured Player::play() {
-  for (std::size_t r = job_.ranks.size(); r-- > 0;)
-    for (std::size_t s = program_of(id_at<RankId>(r)).streams.size(); s-- > 0;)
-      runnable_.push_back({id_at<RankId>(r), static_cast<std::uint32_t>(s)});
+  for (std::size_t a = quotient_.actors.size(); a-- > 0;)
+    for (std::size_t s = program_of(id_at<ActorId>(a)).streams.size(); s-- > 0;)
+      runnable_.push_back({id_at<ActorId>(a), static_cast<std::uint32_t>(s)});
   run_streams();
   while (!queue_.empty()) {
     const Time now = queue_.next_time();
@@ -337,13 +320,13 @@ Measured Player::play() {
 
 /// What a rank did and waited for must be the step, to the picosecond; anything else is a fault of the player.
 void Player::check_accounts(const Measured& m) {
-  for (std::size_t r = 0; r < m.ranks.size(); ++r) {
-    Duration sum = m.ranks[r].tail;
-    for (const auto* parts : {&m.ranks[r].busy, &m.ranks[r].exposed, &m.ranks[r].waiting})
+  for (const RankAccount& account : m.ranks.values()) {
+    Duration sum = account.tail;
+    for (const auto* parts : {&account.busy, &account.exposed, &account.waiting})
       for (Duration part : *parts) sum += part;
     if (sum != m.step)
       throw std::logic_error(
-          fmt::format("the account of rank {} adds up to {}, the step is {}", r, to_text(sum), to_text(m.step)));
+          fmt::format("the account of a rank adds up to {}, the step is {}", to_text(sum), to_text(m.step)));
   }
 }
 
@@ -352,26 +335,16 @@ Measured Player::sum_up() {
   std::int64_t end = 0;
   for (const StreamState& s : streams_) end = std::max(end, s.clock);
   m.step = picoseconds(end);
-  for (std::size_t r = 0; r < job_.ranks.size(); ++r) {
-    const auto rank = id_at<RankId>(r);
-    accounts_[r].tail = picoseconds(end - state_of(rank, 0).clock);
-    const PeakOperation& peak = peaks_[job_.ranks[r].program];
-    m.memory.push_back({peak.peak, peak.parts, at_ps(peak_at_[r])});
-  }
-  m.ranks = std::move(accounts_);
+  sum_up_ranks(m);
   check_accounts(m);
-
-  std::vector<std::vector<bool>> in_row(rows_.size(), std::vector<bool>(job_.ranks.size()));
-  for (std::size_t c = 0; c < job_.communicators.size(); ++c)
-    for (auto i = expansion_.calls_begin[c]; i < expansion_.calls_begin[c + 1]; ++i)
-      for (RankId r : job_.communicators[c].members) in_row[expansion_.calls[i].row][r.index()] = true;
-  for (std::size_t i = 0; i < rows_.size(); ++i)
-    rows_[i].ranks = static_cast<std::uint64_t>(std::count(in_row[i].begin(), in_row[i].end(), true));
-  m.communication = std::move(rows_);
-
+  m.communication = communication();
   sum_up_links(m);
   for (auto& trace : traces_)
     std::stable_sort(trace.begin(), trace.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+  for (std::size_t i = 0; i < traces_.size(); ++i) {  // a rank of a class that is traced already
+    const std::uint32_t played = *trace_of_actor_[fold_.ranks.of[options_.traced[i].index()]];
+    if (played != i) traces_[i] = traces_[played];
+  }
   m.traces = std::move(traces_);
   if (tiers_) m.tiers = tiers_->timelines(m.step);
   m.engine = {.operations = operations_,
@@ -379,47 +352,117 @@ Measured Player::sum_up() {
               .transfers = transfers_,
               .sends = sends_ ? sends_->sent() : 0,
               .resolves = network_.resolves(),
-              .resources = expansion_.resource_links.size()};
+              .resources = expansion_.resources.capacity.size(),
+              .rank_classes = fold_.ranks.size(),
+              .rank_kinds = fold_.rank_kinds,
+              .rank_groupings = fold_.rank_groupings};
   return m;
+}
+
+void Player::sum_up_ranks(Measured& m) {
+  std::vector<MemoryPeak> memory;
+  for (std::size_t a = 0; a < quotient_.actors.size(); ++a) {
+    accounts_[a].tail = m.step - picoseconds(state_of(id_at<ActorId>(a), 0).clock);
+    const PeakOperation& peak = peaks_[quotient_.actors[a].program];
+    memory.push_back({peak.peak, peak.parts, at_ps(peak_at_[a])});
+  }
+  const auto class_of = std::make_shared<const std::vector<std::uint32_t>>(fold_.ranks.of);
+  m.ranks = {std::move(accounts_), class_of};
+  m.memory = {std::move(memory), class_of};
+}
+
+/// Bytes are added up as whole numbers, so that it does not matter in which portions.
+std::vector<CommunicationRow> Player::communication() const {
+  __extension__ typedef __int128 Whole;  // NOLINT(modernize-use-using): __extension__ wants a typedef
+  struct Sum {
+    CommunicationRow row;
+    Whole bytes = 0;
+    std::map<std::uint32_t, Whole> by_size;  ///< of bytes, by ranks of the communicator
+    std::vector<bool> makes;                 ///< by actor: such calls
+  };
+  std::vector<Sum> sums;
+  for (const RowKey& key : expansion_.rows)
+    sums.push_back({.row = {.dimension = key.dimension, .op = key.op},
+                    .bytes = 0,
+                    .by_size = {},
+                    .makes = std::vector<bool>(quotient_.actors.size())});
+  for (const Quotient::Group& group : quotient_.groups)
+    for (std::uint32_t i = group.calls_begin; i < group.calls_end; ++i) {
+      const PlannedCall& planned = quotient_.calls[i];
+      Sum& sum = sums[planned.row];
+      const std::uint64_t ranks = std::uint64_t{group.ranks} * group.communicators;
+      const std::uint64_t calls = ranks * played_[i].calls;
+      sum.row.calls += calls;
+      sum.bytes += Whole{planned.size} * Whole{calls};
+      sum.by_size[group.ranks] += Whole{planned.size} * Whole{calls};
+      sum.row.time += played_[i].time.times(ranks);
+      sum.row.idle_time += TotalTime(planned.idle_time, calls);
+      for (const Quotient::Member& m : quotient_.members_of(group)) sum.makes[m.actor.index()] = true;
+    }
+  std::vector<CommunicationRow> rows;
+  for (Sum& sum : sums) {
+    sum.row.bytes = static_cast<double>(sum.bytes);
+    for (const auto& [ranks, bytes] : sum.by_size)
+      sum.row.bus_bytes += static_cast<double>(bytes) * busbw_factor(sum.row.op, ranks);
+    for (std::size_t a = 0; a < sum.makes.size(); ++a) sum.row.ranks += sum.makes[a] ? quotient_.actors[a].ranks : 0;
+    rows.push_back(sum.row);
+  }
+  return rows;
 }
 
 void Player::sum_up_links(Measured& m) const {
   m.links.resize(fabric_.link_count());
-  for (std::size_t s = 0; s < shape_bytes_.size(); ++s)
-    for (const Usage& u : expansion_.usage[s]) m.links[u.link.index()].bytes += u.wire * shape_bytes_[s];
-  for (std::size_t s = 0; s < expansion_.wire.shapes(); ++s)
-    for (const LinkLoad& e : expansion_.wire.of(s)) m.links[e.link.index()].bytes += e.load * sends_->shape_bytes()[s];
-  for (std::size_t r = 0; r < expansion_.resource_links.size(); ++r) {
-    const Duration full = network_.saturated(id_at<ResourceId>(r));
-    for (LinkId l : expansion_.resource_links[r]) m.links[l.index()].saturated = full;
+  if (sends_) {
+    for (std::size_t s = 0; s < expansion_.wire.shapes(); ++s)
+      for (const LinkLoad& e : expansion_.wire.of(s))
+        m.links[e.link.index()].bytes += e.load * sends_->shape_bytes()[s];
+  } else {
+    std::vector<std::uint64_t> moved(quotient_.shape_of.size());  // by the network's shape: message bytes
+    for (std::size_t i = 0; i < quotient_.calls.size(); ++i)
+      if (const PlannedCall& call = quotient_.calls[i]; call.moves)
+        moved[call.shape.index()] += static_cast<std::uint64_t>(call.size) * played_[i].calls;
+    for (std::size_t s = 0; s < expansion_.usage.size(); ++s) {
+      const auto bytes = static_cast<double>(moved[quotient_.shape_of[s]]);
+      for (const Usage& u : expansion_.usage[s]) m.links[u.link.index()].bytes += u.wire * bytes;
+    }
   }
+  for (std::size_t r = 0; r < expansion_.resources.links.size(); ++r) {
+    const Duration full = network_.saturated(ResourceId{fold_.resources.of[r]});
+    for (LinkId l : expansion_.resources.links[r]) m.links[l.index()].saturated = full;
+  }
+  for (std::size_t l = 0; l < expansion_.alike.size(); ++l) m.links[l] = m.links[expansion_.alike[l].index()];
 }
 
 // ---- when nothing moves any more --------------------------------------------------------------------------------
 
-void Player::refuse_mismatch(RankId rank, CommunicatorId id, const CallState& call, const Operation& o) const {
-  throw Deadlock(
-      fmt::format("the job hangs: on communicator {} ({}), call {}, rank {} calls {} of {} where others call {} of {}",
-                  id.value, job_.dimensions[job_.communicators[id.index()].dimension].name, call.number, rank.value,
-                  to_text(o.op), to_text(bytes(o.amount)), to_text(call.op), to_text(bytes(call.size))));
+std::string Player::dimension_of(GroupId id) const {
+  return job_.dimensions[job_.communicators[quotient_.groups[id.index()].first.index()].dimension].name;
 }
 
-std::string Player::describe_stuck(RankId rank, std::uint32_t stream) const {
-  const StreamState& s = state_of(rank, stream);
-  const Stream& program = program_of(rank).streams[stream];
+void Player::refuse_mismatch(ActorId actor, GroupId id, const CallState& call, const Operation& o) const {
+  throw Deadlock(
+      fmt::format("the job hangs: on communicator {} ({}), call {}, rank {} calls {} of {} where others call {} of {}",
+                  quotient_.groups[id.index()].first.value, dimension_of(id), call.number,
+                  quotient_.actors[actor.index()].first.value, to_text(o.op), to_text(bytes(o.amount)),
+                  to_text(call.op), to_text(bytes(call.size))));
+}
+
+std::string Player::describe_stuck(ActorId actor, std::uint32_t stream) const {
+  const StreamState& s = state_of(actor, stream);
+  const Stream& program = program_of(actor).streams[stream];
   const Operation& o = program.operations[s.cursor];
-  std::string text = fmt::format("  rank {}, stream {}, operation {} ({}): ", rank.value, program.name, s.cursor,
-                                 program_of(rank).labels[o.label]);
+  std::string text =
+      fmt::format("  rank {}, stream {}, operation {} ({}): ", quotient_.actors[actor.index()].first.value,
+                  program.name, s.cursor, program_of(actor).labels[o.label]);
   if (s.state == State::blocked) return text + fmt::format("waits for event {} of its own rank", s.blocked_on);
-  const CommunicatorId id = job_.ranks[rank.index()].slots[o.slot];
+  const GroupId id = group_in_slot(actor, o.slot);
+  const Quotient::Group& group = quotient_.groups[id.index()];
   text += fmt::format("waits in {} of {} on communicator {} ({}), call {}; missing:", to_text(o.op),
-                      to_text(bytes(o.amount)), id.value,
-                      job_.dimensions[job_.communicators[id.index()].dimension].name, calls_[id.index()].number);
+                      to_text(bytes(o.amount)), group.first.value, dimension_of(id), calls_[id.index()].number);
   int named = 0;
-  for (auto m = member_begin_[id.index()]; m < member_begin_[id.index() + 1]; ++m) {
-    const StreamState& other = state_of(members_[m].rank, members_[m].stream);
-    if (other.state == State::calling) continue;
-    if (++named <= 4) text += fmt::format(" rank {}", members_[m].rank.value);
+  for (const Quotient::Member& m : quotient_.members_of(group)) {
+    if (state_of(m.actor, m.stream).state == State::calling) continue;
+    if (++named <= 4) text += fmt::format(" rank {}", quotient_.actors[m.actor.index()].first.value);
   }
   if (named > 4) text += fmt::format(" and {} more", named - 4);
   return text;
@@ -429,15 +472,15 @@ void Player::check_all_done() const {
   constexpr std::size_t lines_max = 8;
   std::vector<std::string> lines;
   std::size_t stuck = 0;
-  for (std::size_t r = 0; r < job_.ranks.size(); ++r) {
-    bool rank_stuck = false;
-    const auto rank = id_at<RankId>(r);
-    for (std::uint32_t s = 0; s < program_of(rank).streams.size(); ++s) {
-      if (state_of(rank, s).state == State::done) continue;
-      rank_stuck = true;
-      if (lines.size() < lines_max) lines.push_back(describe_stuck(rank, s));
+  for (std::size_t a = 0; a < quotient_.actors.size(); ++a) {
+    bool actor_stuck = false;
+    const auto actor = id_at<ActorId>(a);
+    for (std::uint32_t s = 0; s < program_of(actor).streams.size(); ++s) {
+      if (state_of(actor, s).state == State::done) continue;
+      actor_stuck = true;
+      if (lines.size() < lines_max) lines.push_back(describe_stuck(actor, s));
     }
-    stuck += rank_stuck ? 1 : 0;
+    stuck += actor_stuck ? quotient_.actors[a].ranks : 0;
   }
   if (stuck == 0) return;
   throw Deadlock(fmt::format("the job hangs: {} of {} ranks wait for ever:\n{}{}", stuck, job_.ranks.size(),

@@ -119,11 +119,16 @@ std::string check_program(const Program& program, std::size_t which, const Job& 
 std::string check_communicator(const Communicator& c, std::size_t which, const Job& job) {
   if (c.members.empty()) return fmt::format("communicator {} has no members", which);
   if (c.dimension >= job.dimensions.size()) return fmt::format("communicator {} has no dimension", which);
+  if (c.exchange && *c.exchange >= job.exchanges.size())
+    return fmt::format("communicator {}: there is no exchange {}", which, *c.exchange);
+  if (const std::string wrong = c.exchange ? job.exchanges[*c.exchange].check(c.members.size()) : ""; !wrong.empty())
+    return fmt::format("communicator {}, exchange {}: {}", which, *c.exchange, wrong);
   for (RankId r : c.members) {
     if (r.index() >= job.ranks.size()) return fmt::format("communicator {}: there is no rank {}", which, r.value);
     const auto& slots = job.ranks[r.index()].slots;
     const auto uses = std::count(slots.begin(), slots.end(), id_at<CommunicatorId>(which));
-    if (uses != 1)
+    // A group of one talks to nobody: it may stand for all slots that its rank does not use.
+    if (uses == 0 || (uses > 1 && c.members.size() > 1))
       return fmt::format("communicator {}: rank {} binds it to {} slots, and must to one", which, r.value, uses);
   }
   return {};

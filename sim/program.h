@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "sim/communicator.h"
+#include "sim/exchange.h"
 #include "topology/units.h"
 
 namespace foretrain {
@@ -154,6 +155,7 @@ inline constexpr Pace usual_pace = Pace{1} << 20;
 struct Job {
   std::vector<Program> programs;
   std::vector<Communicator> communicators;
+  std::vector<Exchange> exchanges;  ///< that communicators refer to
   std::vector<RankBinding> ranks;
   std::vector<GpuId> placement;           ///< by rank: its GPU
   std::vector<std::string> activities;    ///< of compute: "compute", "recompute", "optimizer"

@@ -102,10 +102,17 @@ void merge_loads(const Merged& m, const LinkTable& usage, ResourceTable& table) 
 class Pruner {
  public:
   Pruner(std::span<const double> capacity, const ResourceTable& table, std::span<const double> rate_cap)
-      : capacity_(capacity), table_(table), rate_cap_(rate_cap), dropped_(capacity.size()), parent_(capacity.size()) {}
+      : capacity_(capacity),
+        table_(table),
+        rate_cap_(rate_cap),
+        dropped_(capacity.size()),
+        parent_(capacity.size()),
+        ratio_(capacity.size()),
+        ratio_of_(capacity.size(), none) {}
 
   std::vector<bool> run() {
     index_users();
+    sort_by_tightness();
     std::vector<std::uint32_t> order(capacity_.size());
     std::iota(order.begin(), order.end(), 0U);
     std::stable_sort(order.begin(), order.end(),
@@ -115,6 +122,11 @@ class Pruner {
   }
 
  private:
+  struct User {
+    std::uint32_t shape = 0;
+    double load = 0;
+  };
+
   std::size_t users(std::uint32_t r) const { return begin_[r + 1] - begin_[r]; }
 
   void index_users() {
@@ -124,47 +136,62 @@ class Pruner {
     users_.resize(begin_.back());
     auto next = begin_;
     for (std::size_t s = 0; s < table_.shapes(); ++s)
-      for (const Load& l : table_.of(s)) users_[next[l.resource.index()]++] = static_cast<std::uint32_t>(s);
+      for (const Load& l : table_.of(s)) users_[next[l.resource.index()]++] = {static_cast<std::uint32_t>(s), l.load};
   }
 
-  /// What a shape loads, looked at from one resource.
-  struct View {
-    double here = 0;
-    const Load* tightest = nullptr;  ///< of the other kept resources: what limits the shape most when it is alone
-  };
-  View view(std::uint32_t shape, std::uint32_t r) const {
-    View v;
-    for (const Load& l : table_.of(shape)) {
-      const auto i = l.resource.index();
-      if (i == r) v.here = l.load;
-      if (i == r || dropped_[i]) continue;
-      if (!v.tightest || l.load * capacity_[v.tightest->resource.index()] > v.tightest->load * capacity_[i])
-        v.tightest = &l;
+  /// By shape: its loads, what limits it most when it is alone first.
+  void sort_by_tightness() {
+    tightest_.resize(table_.loads.size());
+    first_kept_.assign(table_.begin.begin(), table_.begin.end() - 1);
+    const auto tighter = [](const auto& a, const auto& b) {
+      return a.tightness != b.tightness ? a.tightness > b.tightness : a.entry < b.entry;
+    };
+    for (std::size_t s = 0; s < table_.shapes(); ++s) {
+      keys_.clear();
+      for (std::size_t i = table_.begin[s]; i < table_.begin[s + 1]; ++i)
+        keys_.push_back({table_.loads[i].load / capacity_[table_.loads[i].resource.index()], i});
+      if (!std::is_sorted(keys_.begin(), keys_.end(), tighter)) std::sort(keys_.begin(), keys_.end(), tighter);
+      for (std::size_t i = 0; i < keys_.size(); ++i) tightest_[table_.begin[s] + i] = keys_[i].entry;
     }
-    return v;
+  }
+
+  /// Of the other kept resources that a shape loads: what limits it most when it is alone; null without any.
+  const Load* tightest_but(std::uint32_t shape, std::uint32_t r) {
+    const std::size_t end = table_.begin[shape + 1];
+    std::size_t& first = first_kept_[shape];
+    while (first < end && dropped_[table_.loads[tightest_[first]].resource.index()]) ++first;
+    for (std::size_t i = first; i < end; ++i) {
+      const Load& l = table_.loads[tightest_[i]];
+      if (l.resource.value != r && !dropped_[l.resource.index()]) return &l;
+    }
+    return nullptr;
   }
 
   void try_drop(std::uint32_t r) {
     if (parent_[r]) return;
     constexpr double slack = 1 + 1e-9;  // equal sums of equal cables differ in the last bits
     double bound = 0;
-    std::unordered_map<std::uint32_t, double> ratio;  // parent -> largest load here per load there
+    parents_.clear();
     for (std::size_t i = begin_[r]; i < begin_[r + 1] && bound <= capacity_[r] * slack; ++i) {
-      const auto [here, tightest] = view(users_[i], r);
-      if (!tightest) {
-        bound += here * rate_cap_[users_[i]];
+      const Load* tightest = tightest_but(users_[i].shape, r);
+      if (tightest == nullptr) {
+        bound += users_[i].load * rate_cap_[users_[i].shape];
         continue;
       }
       const std::uint32_t parent = tightest->resource.value;
-      const double here_per_there = here / tightest->load;
-      double& known = ratio[parent];
-      if (here_per_there <= known) continue;
-      bound += (here_per_there - known) * capacity_[parent];
-      known = here_per_there;
+      const double here_per_there = users_[i].load / tightest->load;
+      if (ratio_of_[parent] != r) {
+        ratio_of_[parent] = r;
+        ratio_[parent] = 0;
+        parents_.push_back(parent);
+      }
+      if (here_per_there <= ratio_[parent]) continue;
+      bound += (here_per_there - ratio_[parent]) * capacity_[parent];
+      ratio_[parent] = here_per_there;
     }
     if (!(bound <= capacity_[r] * slack)) return;
     dropped_[r] = true;
-    for (const auto& [parent, unused] : ratio) parent_[parent] = true;
+    for (const std::uint32_t parent : parents_) parent_[parent] = true;
   }
 
   std::span<const double> capacity_;
@@ -172,8 +199,18 @@ class Pruner {
   std::span<const double> rate_cap_;
   std::vector<bool> dropped_;
   std::vector<bool> parent_;
-  std::vector<std::size_t> begin_;    ///< by resource, into users_
-  std::vector<std::uint32_t> users_;  ///< shapes
+  std::vector<double> ratio_;            ///< by parent of the resource at hand: largest load here per load there
+  std::vector<std::uint32_t> ratio_of_;  ///< by parent: whose the ratio is
+  std::vector<std::uint32_t> parents_;   ///< of the resource at hand
+  std::vector<std::size_t> begin_;       ///< by resource, into users_
+  std::vector<User> users_;
+  std::vector<std::size_t> tightest_;    ///< by shape, as in its table: entries, the tightest first
+  std::vector<std::size_t> first_kept_;  ///< by shape: into tightest_; those before are dropped
+  struct Key {
+    double tightness = 0;
+    std::size_t entry = 0;
+  };
+  std::vector<Key> keys_;  ///< of the shape at hand
 };
 
 /// Takes the dropped resources out of the loads, in place.
@@ -214,18 +251,14 @@ ResourceTable reduce_links(const Fabric& fabric, const LinkTable& usage, std::sp
   return table;
 }
 
-ResourceMap reduce_links(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage,
-                         const std::vector<double>& rate_cap) {
+ResourceTable reduce_links(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage,
+                           std::span<const double> rate_cap) {
   LinkTable links;
   for (const auto& shape : usage) {
     for (const Usage& u : shape) links.loads.push_back({u.link, u.load});
     links.end_shape();
   }
-  ResourceTable table = reduce_links(fabric, links, rate_cap);
-  ResourceMap map{.capacity = std::move(table.capacity), .links = std::move(table.links), .loads = {}};
-  map.loads.reserve(table.shapes());
-  for (std::size_t s = 0; s < table.shapes(); ++s) map.loads.emplace_back(table.of(s).begin(), table.of(s).end());
-  return map;
+  return reduce_links(fabric, links, rate_cap);
 }
 
 }  // namespace foretrain

@@ -49,12 +49,7 @@ struct ResourceTable {
                                          std::span<const double> rate_cap);
 
 /// The same with a vector a shape.
-struct ResourceMap {
-  std::vector<double> capacity;
-  std::vector<std::vector<LinkId>> links;
-  std::vector<std::vector<Load>> loads;  ///< by shape
-};
-[[nodiscard]] ResourceMap reduce_links(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage,
-                                       const std::vector<double>& rate_cap);
+[[nodiscard]] ResourceTable reduce_links(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage,
+                                         std::span<const double> rate_cap);
 
 }  // namespace foretrain

@@ -2,7 +2,7 @@
 
 namespace foretrain {
 
-bool SendPlayer::begin(CommunicatorId id, const SendPlan& plan, Time now) {
+bool SendPlayer::begin(GroupId id, const SendPlan& plan, Time now) {
   Call& call = calls_[id.index()];
   call.plan = &plan;
   call.left = plan.sends.size();
@@ -18,7 +18,7 @@ bool SendPlayer::begin(CommunicatorId id, const SendPlan& plan, Time now) {
 }
 
 /// All that the send waits for has arrived.
-void SendPlayer::ready(CommunicatorId id, std::uint32_t send, Time now) {
+void SendPlayer::ready(GroupId id, std::uint32_t send, Time now) {
   const std::int64_t latency = calls_[id.index()].plan->sends[send].latency;
   if (latency == 0) {
     pass_gate(id, send, now);
@@ -27,7 +27,7 @@ void SendPlayer::ready(CommunicatorId id, std::uint32_t send, Time now) {
   }
 }
 
-void SendPlayer::pass_gate(CommunicatorId id, std::uint32_t send, Time now) {
+void SendPlayer::pass_gate(GroupId id, std::uint32_t send, Time now) {
   Call& call = calls_[id.index()];
   if (--call.gates[send] > 0) return;
   ++sent_;
@@ -41,7 +41,7 @@ void SendPlayer::pass_gate(CommunicatorId id, std::uint32_t send, Time now) {
   moving_[flow.index()] = {id.value, send, now};
 }
 
-bool SendPlayer::arrive_all(CommunicatorId id, Time now) {
+bool SendPlayer::arrive_all(GroupId id, Time now) {
   Call& call = calls_[id.index()];
   while (!arrived_.empty()) {
     const SendPlan::Send& send = call.plan->sends[arrived_.back()];
@@ -56,14 +56,14 @@ bool SendPlayer::arrive_all(CommunicatorId id, Time now) {
   return call.left == 0;
 }
 
-bool SendPlayer::latency_over(CommunicatorId id, std::uint32_t send, Time now) {
+bool SendPlayer::latency_over(GroupId id, std::uint32_t send, Time now) {
   pass_gate(id, send, now);
   return arrive_all(id, now);
 }
 
-std::optional<CommunicatorId> SendPlayer::flow_ended(FlowId flow, Time now, TierRecorder* tiers) {
+std::optional<GroupId> SendPlayer::flow_ended(FlowId flow, Time now, TierRecorder* tiers) {
   const Moving& moved = moving_[flow.index()];
-  const CommunicatorId id{moved.communicator};
+  const GroupId id{moved.communicator};
   const SendPlan::Send& send = calls_[id.index()].plan->sends[moved.send];
   shape_bytes_[send.shape.index()] += send.wire;
   if (tiers != nullptr) tiers->add(send.shape, send.wire, moved.since, now);

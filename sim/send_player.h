@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/event_queue.h"
-#include "sim/program.h"
+#include "sim/quotient.h"
 #include "sim/send_plan.h"
 #include "sim/tier_recorder.h"
 
@@ -25,15 +25,15 @@ struct Cue {
 
 class SendPlayer {
  public:
-  SendPlayer(FluidNetwork& network, EventQueue<Cue>& queue, std::size_t communicators, std::size_t shapes)
-      : network_(network), queue_(queue), calls_(communicators), shape_bytes_(shapes) {}
+  SendPlayer(FluidNetwork& network, EventQueue<Cue>& queue, std::size_t groups, std::size_t shapes)
+      : network_(network), queue_(queue), calls_(groups), shape_bytes_(shapes) {}
 
   /// The launch of a call is over. True when nothing of it moves and it has ended.
-  [[nodiscard]] bool begin(CommunicatorId id, const SendPlan& plan, Time now);
+  [[nodiscard]] bool begin(GroupId id, const SendPlan& plan, Time now);
   /// The latency of a send is over. True when that was the last of its call to arrive (it moves nothing).
-  [[nodiscard]] bool latency_over(CommunicatorId id, std::uint32_t send, Time now);
-  /// A flow has ended. Its communicator when it was the last send of its call to arrive. `tiers` may be null.
-  [[nodiscard]] std::optional<CommunicatorId> flow_ended(FlowId flow, Time now, TierRecorder* tiers);
+  [[nodiscard]] bool latency_over(GroupId id, std::uint32_t send, Time now);
+  /// A flow has ended. Its group when it was the last send of its call to arrive. `tiers` may be null.
+  [[nodiscard]] std::optional<GroupId> flow_ended(FlowId flow, Time now, TierRecorder* tiers);
 
   [[nodiscard]] const std::vector<double>& shape_bytes() const { return shape_bytes_; }  ///< wire bytes moved
   [[nodiscard]] std::uint64_t sent() const { return sent_; }
@@ -51,13 +51,13 @@ class SendPlayer {
     Time since;
   };
 
-  void ready(CommunicatorId id, std::uint32_t send, Time now);
-  void pass_gate(CommunicatorId id, std::uint32_t send, Time now);
-  bool arrive_all(CommunicatorId id, Time now);
+  void ready(GroupId id, std::uint32_t send, Time now);
+  void pass_gate(GroupId id, std::uint32_t send, Time now);
+  bool arrive_all(GroupId id, Time now);
 
   FluidNetwork& network_;
   EventQueue<Cue>& queue_;
-  std::vector<Call> calls_;             // by communicator
+  std::vector<Call> calls_;             // by group
   std::vector<Moving> moving_;          // by flow
   std::vector<std::uint32_t> arrived_;  // of the call at hand, to be worked off
   std::vector<double> shape_bytes_;

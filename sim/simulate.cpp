@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "sim/fold.h"
 #include "sim/player.h"
+#include "sim/quotient.h"
 
 namespace foretrain {
 
@@ -27,7 +29,18 @@ Measured simulate(const Fabric& fabric, const Transport& transport, const Job& j
   for (RankId rank : options.traced)
     if (rank.index() >= job.ranks.size())
       throw std::invalid_argument(fmt::format("rank {} is to be traced; there are {}", rank.value, job.ranks.size()));
-  return Player(fabric, job, options, expand(fabric, transport, job, options)).play();
+  const Expansion expansion = expand(fabric, transport, job, options);
+  const auto play = [&](const Fold& how) {
+    return Player(fabric, job, options, expansion, how, quotient(job, expansion, how)).play();
+  };
+  if (options.fold && options.fidelity != Fidelity::flows) {
+    try {
+      return play(fold(job, expansion, options.fidelity == Fidelity::fluid));
+    } catch (const Deadlock&) {
+      // Played again rank by rank, to name all that wait.
+    }
+  }
+  return play(unfolded(job, expansion));
 }
 
 }  // namespace foretrain

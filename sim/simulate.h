@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "sim/collectives/tuner.h"
+#include "sim/per_rank.h"
 #include "sim/program.h"
+#include "sim/total_time.h"
 #include "sim/transport.h"
 #include "topology/fabric.h"
 #include "topology/routing/router.h"
@@ -33,6 +35,7 @@ struct SimulateOptions {
   std::uint32_t flows_per_pair = 1;  ///< RouterOptions
   Forced forced;
   std::uint32_t pieces = 64;   ///< flows: into how many a message that goes through a tree or chain is cut at most
+  bool fold = true;            ///< ranks that do the same are played once (sim/fold.h); same answers, faster
   std::vector<RankId> traced;  ///< ranks whose operations are recorded
   std::function<void(double)> progress;  ///< told now and then which part of all operations has been played
 };
@@ -53,8 +56,8 @@ struct CommunicationRow {
   std::uint64_t ranks = 0;  ///< that make such calls
   double bytes = 0;         ///< message bytes, summed over calls and ranks
   double bus_bytes = 0;     ///< the same times the busbw factor
-  Duration time;            ///< last arrival to end, summed over calls and ranks
-  Duration idle_time;       ///< the same calls on an idle network, in closed form
+  TotalTime time;           ///< last arrival to end, summed over calls and ranks
+  TotalTime idle_time;      ///< the same calls on an idle network, in closed form
 };
 
 struct LinkUse {
@@ -85,20 +88,23 @@ struct TierTimeline {
 };
 
 struct EngineStats {
-  std::uint64_t operations = 0;  ///< played, over all ranks
-  std::uint64_t events = 0;      ///< popped from the queue
-  std::uint64_t transfers = 0;   ///< calls
-  std::uint64_t sends = 0;       ///< flows: chunk sends of them
-  std::uint64_t resolves = 0;    ///< max-min solves with more than one flow
-  std::size_t resources = 0;     ///< distinct capacities after merging links that are always used together
+  std::uint64_t operations = 0;    ///< played, over all ranks
+  std::uint64_t events = 0;        ///< popped from the queue
+  std::uint64_t transfers = 0;     ///< calls
+  std::uint64_t sends = 0;         ///< flows: chunk sends of them
+  std::uint64_t resolves = 0;      ///< max-min solves with more than one flow
+  std::size_t resources = 0;       ///< distinct capacities after merging links that are always used together
+  std::size_t rank_classes = 0;    ///< that were played, one rank each
+  std::size_t rank_kinds = 0;      ///< programs at different paces: the fewest classes that there could be
+  std::size_t rank_groupings = 0;  ///< classes by programs and communicators, as if no link were shared
 };
 
 struct Measured {
   Duration step;
-  std::vector<RankAccount> ranks;
+  PerRank<RankAccount> ranks;
   std::vector<CommunicationRow> communication;
-  std::vector<LinkUse> links;                        ///< by LinkId
-  std::vector<MemoryPeak> memory;                    ///< by rank
+  std::vector<LinkUse> links;  ///< by LinkId
+  PerRank<MemoryPeak> memory;
   std::vector<std::vector<TracedOperation>> traces;  ///< in the order of SimulateOptions::traced, by start time
   std::vector<TierTimeline> tiers;                   ///< by TierId; empty when nothing is traced
   EngineStats engine;
@@ -123,6 +129,7 @@ struct IdleCall {
   std::optional<LinkId> link;  ///< that bounds it, where one does
 };
 [[nodiscard]] IdleCall idle_call(const Fabric& fabric, const Transport& transport, const Router& router, Collective op,
-                                 Bytes size, const std::vector<GpuId>& group, const Forced& forced);
+                                 Bytes size, const std::vector<GpuId>& group, const Forced& forced,
+                                 const Exchange& exchange = even_exchange);
 
 }  // namespace foretrain

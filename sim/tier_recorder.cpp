@@ -1,33 +1,47 @@
 #include "sim/tier_recorder.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace foretrain {
 
-TierRecorder::TierRecorder(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage)
-    : fabric_(fabric), bytes_(fabric.tiers().size(), std::vector<double>(bins)) {
-  for (const auto& shape : usage) add_shape(shape, &Usage::wire);
+namespace {
+
+constexpr int wire_bits = 32;  ///< of a fraction of a byte, of wire bytes a message byte
+constexpr int size_bits = 24;  ///< and of message bytes
+
+}  // namespace
+
+TierRecorder::TierRecorder(const Fabric& fabric, const Expansion& expansion,
+                           const std::vector<std::uint32_t>& played_as)
+    : fabric_(fabric), bytes_(fabric.tiers().size(), std::vector<Whole>(bins)) {
+  std::vector<std::uint32_t> links(fabric.link_count(), expansion.alike.empty() ? 1 : 0);
+  for (const LinkId first : expansion.alike) ++links[first.index()];
+  for (const std::uint32_t shape : played_as) wire_.resize(std::max<std::size_t>(wire_.size(), shape + std::size_t{1}));
+  for (std::size_t s = 0; s < expansion.usage.size(); ++s)
+    for (const Usage& u : expansion.usage[s]) add_wire(played_as[s], u.link, u.wire, links[u.link.index()]);
 }
 
 TierRecorder::TierRecorder(const Fabric& fabric, const LinkTable& wire)
-    : fabric_(fabric), bytes_(fabric.tiers().size(), std::vector<double>(bins)) {
-  for (std::size_t s = 0; s < wire.shapes(); ++s) add_shape(wire.of(s), &LinkLoad::load);
+    : fabric_(fabric), bytes_(fabric.tiers().size(), std::vector<Whole>(bins)) {
+  wire_.resize(wire.shapes());
+  for (std::size_t s = 0; s < wire.shapes(); ++s)
+    for (const LinkLoad& e : wire.of(s)) add_wire(s, e.link, e.load, 1);
 }
 
-template <class Row, class Wire>
-void TierRecorder::add_shape(const Row& row, const Wire& wire) {
-  std::vector<double> sum(bytes_.size());
-  for (const auto& entry : row) sum[fabric_.link(entry.link).tier.index()] += entry.*wire;
-  auto& kept = wire_.emplace_back();
-  for (std::size_t t = 0; t < sum.size(); ++t)
-    if (sum[t] > 0) kept.push_back({t, sum[t]});
+void TierRecorder::add_wire(std::size_t shape, LinkId link, double wire, std::uint32_t links) {
+  auto& sums = wire_[shape];
+  const std::size_t tier = fabric_.link(link).tier.index();
+  auto sum = std::find_if(sums.begin(), sums.end(), [tier](const TierBytes& t) { return t.tier == tier; });
+  if (sum == sums.end()) sum = sums.insert(sums.end(), {tier, 0});
+  sum->wire += static_cast<Whole>(std::nearbyint(std::ldexp(wire, wire_bits))) * links;
 }
 
 void TierRecorder::widen(Time until) {
   while (until.ps() > bin_ps_ * static_cast<std::int64_t>(bins)) {
     for (auto& tier : bytes_) {
       for (std::size_t i = 0; i < bins / 2; ++i) tier[i] = tier[2 * i] + tier[2 * i + 1];
-      std::fill(tier.begin() + bins / 2, tier.end(), 0.0);
+      std::fill(tier.begin() + bins / 2, tier.end(), Whole{0});
     }
     bin_ps_ *= 2;
   }
@@ -43,8 +57,8 @@ void TierRecorder::add(ShapeId shape, double size, Time from, Time to) {
     const auto end = std::min(std::max(to.ps(), from.ps() + 1), (bin + 1) * bin_ps_);
     if (end <= begin) continue;
     const double part = static_cast<double>(end - begin) / static_cast<double>(whole);
-    for (const TierBytes& t : wire_[shape.index()])
-      bytes_[t.tier][static_cast<std::size_t>(bin)] += t.wire * size * part;
+    const auto moved = static_cast<Whole>(std::nearbyint(std::ldexp(size * part, size_bits)));
+    for (const TierBytes& t : wire_[shape.index()]) bytes_[t.tier][static_cast<std::size_t>(bin)] += t.wire * moved;
   }
 }
 
@@ -55,7 +69,8 @@ std::vector<TierTimeline> TierRecorder::timelines(Duration step) const {
     const double full =
         static_cast<double>(fabric_.tiers()[t].bandwidth.bytes_per_s()) * picoseconds(bin_ps_).seconds();
     TierTimeline line{.bin = picoseconds(bin_ps_), .utilization = {}};
-    for (std::size_t i = 0; i < used; ++i) line.utilization.push_back(bytes_[t][i] / full);
+    for (std::size_t i = 0; i < used; ++i)
+      line.utilization.push_back(std::ldexp(static_cast<double>(bytes_[t][i]), -wire_bits - size_bits) / full);
     result.push_back(std::move(line));
   }
   return result;

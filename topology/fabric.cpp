@@ -79,6 +79,7 @@ struct Fabric::Graph {
 
   void index_in_links();
   void index_gpus(std::size_t node_count);
+  [[nodiscard]] std::vector<bool> cabled() const;  ///< by vertex: whether a link leads out of its node
   void index_nics();
   void sum_tiers();
 };
@@ -114,18 +115,34 @@ void Fabric::Graph::index_gpus(std::size_t node_count) {
   }
 }
 
-/// Hop by hop from the GPU over the PCIe switches and hosts of its node, as far as the first NICs: ways over an
-/// NVSwitch, another GPU or the network do not count as "its" PCIe.
+std::vector<bool> Fabric::Graph::cabled() const {
+  std::vector<bool> is_cabled(vertices.size(), false);
+  for (const Link& link : links) {
+    const std::optional<NodeId> node = vertices[link.from.index()].node;
+    if (node && vertices[link.to.index()].node != node) {
+      is_cabled[link.from.index()] = true;
+    }
+  }
+  return is_cabled;
+}
+
+/// Hop by hop from the GPU over the PCIe switches and hosts of its node, as far as the first NICs with a cable, else
+/// the first NICs: ways over an NVSwitch, another GPU or the network do not count as "its" PCIe.
 void Fabric::Graph::index_nics() {
+  const std::vector<bool> is_cabled = cabled();
+  const auto has_cable = [&](VertexId v) { return is_cabled[v.index()]; };
   std::vector<std::uint32_t> seen_by(vertices.size(), 0);  // the last GPU, counted from 1, that came by
   std::vector<VertexId> level;
   std::vector<VertexId> next_level;
+  std::vector<VertexId> of_level;  // NICs
+  std::vector<VertexId> nearest;
   for (std::size_t g = 0; g < gpus.size(); ++g) {
     const auto mark = static_cast<std::uint32_t>(g + 1);
-    const auto first = static_cast<std::ptrdiff_t>(nics.values.size());
     level = {gpus[g]};
-    while (!level.empty() && static_cast<std::ptrdiff_t>(nics.values.size()) == first) {
+    nearest.clear();
+    while (!level.empty() && std::none_of(nearest.begin(), nearest.end(), has_cable)) {
       next_level.clear();
+      of_level.clear();
       for (const VertexId here : level) {
         const auto [begin, end] = boost::out_edges(here.value, csr);
         for (auto edge = begin; edge != end; ++edge) {
@@ -135,15 +152,22 @@ void Fabric::Graph::index_nics() {
             continue;
           }
           if (vertex.kind == VertexKind::nic) {
-            nics.values.push_back(to);
+            of_level.push_back(to);
           } else if (vertex.kind == VertexKind::pcie_switch || vertex.kind == VertexKind::host) {
             next_level.push_back(to);
           }
         }
       }
+      if (nearest.empty() || std::any_of(of_level.begin(), of_level.end(), has_cable)) {
+        std::swap(nearest, of_level);
+      }
       std::swap(level, next_level);
     }
-    std::sort(nics.values.begin() + first, nics.values.end());
+    if (std::any_of(nearest.begin(), nearest.end(), has_cable)) {
+      std::erase_if(nearest, [&](VertexId v) { return !has_cable(v); });
+    }
+    std::sort(nearest.begin(), nearest.end());
+    nics.values.insert(nics.values.end(), nearest.begin(), nearest.end());
     nics.end_list();
   }
 }

@@ -79,7 +79,7 @@ class Fabric {
   [[nodiscard]] std::optional<GpuId> gpu_at(VertexId v) const;
   [[nodiscard]] NodeId node_of(GpuId gpu) const;
   /// The NICs nearest to a GPU inside its node, all at the fewest hops over PCIe switches and hosts; ascending, empty
-  /// where GPUs hang directly on the network (torus).
+  /// where GPUs hang directly on the network (torus). Those with a cable out of the node, if it reaches any.
   [[nodiscard]] std::span<const VertexId> nics_of(GpuId gpu) const;
   [[nodiscard]] std::span<const GpuId> gpus_of(NodeId node) const;
 

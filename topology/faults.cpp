@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "topology/routing/switch_graph.h"
+
 namespace foretrain {
 namespace {
 
@@ -167,15 +169,13 @@ using Meeting = std::uint64_t;
 constexpr Meeting in_node = Meeting{1} << 62;
 constexpr Meeting cable = Meeting{1} << 63;
 
-/// Where each GPU is connected, as routers see it: GPUs and NICs are never in the middle of a path between others. Two
-/// GPUs reach each other if they have a meeting in common.
+/// Where each GPU is connected, as routers see it: GPUs and NICs are never in the middle of a path between others, but
+/// for a neighbour whose NIC is borrowed. Two GPUs reach each other if they have a meeting in common.
 class Reach {
  public:
-  Reach(const Fabric& fabric, std::span<const double> remaining)
-      : fabric_(fabric), remaining_(remaining), islands_(fabric.vertex_count()) {
-    for (std::size_t l = 0; l < fabric.link_count(); ++l) {
-      const Link& link = fabric.link(id_at<LinkId>(l));
-      if (up(id_at<LinkId>(l)) && joins(link.from) && joins(link.to) && network(link.from) == network(link.to)) {
+  explicit Reach(const Fabric& fabric) : fabric_(fabric), network_(fabric), islands_(fabric.vertex_count()) {
+    for (const Link& link : fabric.links()) {
+      if (joins(link.from) && joins(link.to) && forwards(kind(link.from)) == forwards(kind(link.to))) {
         islands_.join(link.from, link.to);
       }
     }
@@ -184,7 +184,9 @@ class Reach {
   [[nodiscard]] std::vector<std::vector<Meeting>> by_gpu() {
     std::vector<std::vector<Meeting>> all(fabric_.gpu_count());
     for (std::size_t g = 0; g < all.size(); ++g) {
-      add(fabric_.vertex_of(id_at<GpuId>(g)), all[g]);
+      const auto gpu = id_at<GpuId>(g);
+      for (const Port& port : network_.ports(gpu)) all[g].push_back(islands_.of(network_.vertex(port.at)));
+      add_in_node(fabric_.vertex_of(gpu), all[g]);
       std::sort(all[g].begin(), all[g].end());
       all[g].erase(std::unique(all[g].begin(), all[g].end()), all[g].end());
     }
@@ -193,32 +195,24 @@ class Reach {
 
  private:
   [[nodiscard]] VertexKind kind(VertexId v) const { return fabric_.vertex(v).kind; }
-  [[nodiscard]] bool network(VertexId v) const { return forwards(kind(v)); }
   [[nodiscard]] bool joins(VertexId v) const { return kind(v) != VertexKind::gpu && kind(v) != VertexKind::nic; }
-  [[nodiscard]] bool up(LinkId l) const { return remaining_.empty() || remaining_[l.index()] > 0; }
 
-  /// Meetings one link away from a GPU, or two over a NIC.
-  void add(VertexId from, std::vector<Meeting>& into) {
-    const Fabric::LinkRange out = fabric_.out_links(from);
-    const bool at_gpu = kind(from) == VertexKind::gpu;
+  /// Meetings one link away from a GPU.
+  void add_in_node(VertexId gpu, std::vector<Meeting>& into) {
+    const Fabric::LinkRange out = fabric_.out_links(gpu);
     for (LinkId l = out.first; l < out.last; ++l.value) {
       const VertexId to = fabric_.link(l).to;
-      if (!up(l)) continue;
-      if (network(to)) {
-        into.push_back(islands_.of(to));
-      } else if (at_gpu && joins(to)) {
-        into.push_back(in_node | islands_.of(to));
-      } else if (at_gpu && kind(to) == VertexKind::gpu) {
-        const auto [low, high] = std::minmax({from.value, to.value});
+      if (kind(to) == VertexKind::gpu) {
+        const auto [low, high] = std::minmax({gpu.value, to.value});
         into.push_back(cable | Meeting{low} << 31 | high);
-      } else if (at_gpu) {
-        add(to, into);  // a NIC
+      } else if (joins(to) && !forwards(kind(to))) {
+        into.push_back(in_node | islands_.of(to));
       }
     }
   }
 
   const Fabric& fabric_;
-  std::span<const double> remaining_;
+  SwitchGraph network_;
   Islands islands_;
 };
 
@@ -227,9 +221,9 @@ bool meet(const std::vector<Meeting>& a, const std::vector<Meeting>& b) {
 }
 
 /// GPUs that reach the same before and after are one class; a class against a class decides for all their pairs.
-void refuse_partition(const Fabric& fabric, std::span<const double> remaining) {
-  const auto before = Reach(fabric, {}).by_gpu();
-  const auto after = Reach(fabric, remaining).by_gpu();
+void refuse_partition(const Fabric& fabric, const Fabric& degraded) {
+  const auto before = Reach(fabric).by_gpu();
+  const auto after = Reach(degraded).by_gpu();
   using Reached = std::pair<std::vector<Meeting>, std::vector<Meeting>>;
   std::map<Reached, std::vector<GpuId>> classes;
   for (std::size_t g = 0; g < before.size(); ++g) classes[{before[g], after[g]}].push_back(id_at<GpuId>(g));
@@ -284,7 +278,6 @@ Fabric with_faults(const Fabric& fabric, std::span<const double> remaining) {
     throw std::invalid_argument(
         fmt::format("faults of {} links for a fabric of {}", remaining.size(), fabric.link_count()));
   }
-  refuse_partition(fabric, remaining);
   FabricBuilder copy;
   copy_vertices(fabric, copy);
   bool whole = true;
@@ -297,7 +290,9 @@ Fabric with_faults(const Fabric& fabric, std::span<const double> remaining) {
   }
   // A torus with a cable down is none: dimension order knows no way round it, so routes are searched as elsewhere.
   if (fabric.torus() && whole) copy.set_torus(*fabric.torus());
-  return std::move(copy).build();
+  Fabric degraded = std::move(copy).build();
+  refuse_partition(fabric, degraded);
+  return degraded;
 }
 
 }  // namespace foretrain

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "workloads/program/pipeline.h"
 #include "workloads/program/stage_program.h"
 
 namespace foretrain {
@@ -47,7 +48,12 @@ constexpr Traffic all_traffic[] = {Traffic::tp, Traffic::cp, Traffic::ep, Traffi
 /// Makes the communicators of a plan and binds them to every rank's slots.
 class Binder {
  public:
-  Binder(const Plan& plan, Job& job) : plan_(plan), job_(job) {
+  Binder(const Model& model, const Plan& plan, const PipelineShape& shape, Job& job)
+      : plan_(plan),
+        has_experts_(model.experts.has_value()),
+        messages_(message_kinds(shape)),
+        ends_(end_holders(shape)),
+        job_(job) {
     // Communicator 0 holds slots that a rank never calls; nobody is asked to call it.
     for (std::size_t r = 0; r < job_.ranks.size(); ++r) job_.ranks[r].slots.reserve(slot_count);
     bound_.assign(job_.ranks.size() * slot_count, std::nullopt);
@@ -55,7 +61,15 @@ class Binder {
 
   void bind_groups() {
     bind_groups_of(Slot::tp, Traffic::tp, groups(plan_, Axis::tp));
-    bind_groups_of(Slot::dp, Traffic::dp, groups(plan_, std::array{Axis::cp, Axis::dp}));
+    bind_groups_of(Slot::dp, Traffic::dp, shard_groups(plan_));
+    if (plan_.shard_ranks() < plan_.replicas())
+      bind_groups_of(Slot::dp_replica, Traffic::dp, shard_replica_groups(plan_));
+    if (plan_.cp > 1) bind_groups_of(Slot::cp, Traffic::cp, groups(plan_, Axis::cp));
+    if (has_experts_) {
+      bind_groups_of(Slot::ep, Traffic::ep, expert_groups(plan_, Axis::ep));
+      bind_groups_of(Slot::etp, Traffic::ep, expert_groups(plan_, Axis::tp));
+      bind_groups_of(Slot::edp, Traffic::dp, expert_replica_groups(plan_));
+    }
     for (const auto& pipeline : groups(plan_, Axis::pp)) bind_pipeline(pipeline);
     bind_model_groups();
     fill_slots();
@@ -78,19 +92,16 @@ class Binder {
   }
 
   void bind_pipeline(const std::vector<RankId>& ranks) {
-    if (ranks.size() < 2) return;
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      const RankId here = ranks[i];
-      const RankId next = ranks[(i + 1) % ranks.size()];
-      if (i + 1 == ranks.size() && plan_.schedule.virtual_stages == 1) break;  // nothing wraps around
-      const CommunicatorId forward = make({here, next}, Traffic::pp);
-      bind(here, Slot::forward_to_next, forward);
-      bind(next, Slot::forward_from_previous, forward);
-      const CommunicatorId backward = make({next, here}, Traffic::pp);
-      bind(next, Slot::backward_to_previous, backward);
-      bind(here, Slot::backward_from_next, backward);
+    const auto at = [&](std::int64_t pipeline_rank) { return ranks[static_cast<std::size_t>(pipeline_rank)]; };
+    for (const PipelineMessage& m : messages_) {
+      const CommunicatorId id = make({at(m.from), at(m.to)}, Traffic::pp);
+      bind(at(m.from), m.out, id);
+      bind(at(m.to), m.in, id);
     }
-    bind_all({ranks.front(), ranks.back()}, Slot::embedding, Traffic::pp);
+    if (ends_.size() < 2) return;
+    std::vector<RankId> holders;
+    for (const std::int64_t end : ends_) holders.push_back(at(end));
+    bind_all(holders, Slot::embedding, Traffic::pp);
   }
 
   /// All ranks of one model replica: same data-parallel coordinate.
@@ -103,16 +114,22 @@ class Binder {
     for (const auto& replica : replicas) bind_all(replica, Slot::model, Traffic::other);
   }
 
-  /// A rank's slots are a prefix of the enumeration; one that it never calls gets a group of itself.
+  /// A rank's slots are a prefix of the enumeration; those that it never calls get a group of itself.
   void fill_slots() {
-    for (std::size_t r = 0; r < job_.ranks.size(); ++r)
+    for (std::size_t r = 0; r < job_.ranks.size(); ++r) {
+      std::optional<CommunicatorId> alone;
       for (std::size_t s = 0; s < slot_count; ++s) {
         const auto& id = bound_[r * slot_count + s];
-        job_.ranks[r].slots.push_back(id ? *id : make({id_at<RankId>(r)}, Traffic::other));
+        if (!id && !alone) alone = make({id_at<RankId>(r)}, Traffic::other);
+        job_.ranks[r].slots.push_back(id ? *id : *alone);
       }
+    }
   }
 
   const Plan& plan_;
+  bool has_experts_;
+  std::vector<PipelineMessage> messages_;
+  std::vector<std::int64_t> ends_;  ///< pipeline ranks that hold an end of the model
   Job& job_;
   std::vector<std::optional<CommunicatorId>> bound_;
 };
@@ -149,7 +166,9 @@ Workload generate(const Model& model, const Plan& plan, const Training& training
   Workload w;
   w.layers = layers_by_stage(model, plan);
   const StageInput in{model, plan, training, gpu, cost, w.layers, optimizer};
-  for (std::int64_t stage = 0; stage < plan.pp; ++stage) w.job.programs.push_back(stage_program(in, stage));
+  const PipelineShape shape = pipeline_shape(plan, training);
+  const ActionLists lists = all_actions(plan.schedule, shape);
+  for (std::int64_t stage = 0; stage < plan.pp; ++stage) w.job.programs.push_back(stage_program(in, lists, stage));
   for (Work work : all_work) w.job.activities.emplace_back(to_text(work));
   for (Traffic t : all_traffic)
     w.job.dimensions.push_back({std::string(to_text(t)), t == Traffic::pp || t == Traffic::other});
@@ -163,7 +182,7 @@ Workload generate(const Model& model, const Plan& plan, const Training& training
     w.stage_of.push_back(stage);
     w.job.placement.push_back(id_at<GpuId>(r));
   }
-  Binder(plan, w.job).bind_groups();
+  Binder(model, plan, shape, w.job).bind_groups();
   return w;
 }
 

@@ -21,6 +21,7 @@ struct Gpu {
   Bytes memory_size;
   Bytes memory_usable;  ///< what the framework can allocate of it
   std::int64_t multiprocessors = 0;
+  friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 
 }  // namespace foretrain

@@ -6,18 +6,6 @@
 namespace foretrain {
 namespace {
 
-std::int64_t norm_parameters(const Model& model, std::int64_t width) {
-  switch (model.norm) {
-    case Norm::layernorm:
-      return 2 * width;
-    case Norm::rmsnorm:
-      return width;
-    case Norm::layernorm_plain:
-      return 0;
-  }
-  return 0;
-}
-
 /// A linear layer from `in` to `out` features.
 std::int64_t linear_parameters(std::int64_t in, std::int64_t out, bool bias) { return in * out + (bias ? out : 0); }
 
@@ -30,9 +18,9 @@ std::int64_t mlp_parameters(const Model& model, std::int64_t ffn) {
 /// DeepSeek-V2, section 2.1: queries and keys/values each through a narrow latent with a norm of its own.
 std::int64_t latent_projections(const Model& m, const LatentAttention& a) {
   const std::int64_t query =
-      a.query_rank > 0 ? m.hidden * a.query_rank + norm_parameters(m, a.query_rank) + a.query_rank * m.query_width()
+      a.query_rank > 0 ? m.hidden * a.query_rank + m.norm_parameters(a.query_rank) + a.query_rank * m.query_width()
                        : m.hidden * m.query_width();
-  const std::int64_t down = m.hidden * (a.kv_rank + a.rope_dim) + norm_parameters(m, a.kv_rank);
+  const std::int64_t down = m.hidden * (a.kv_rank + a.rope_dim) + m.norm_parameters(a.kv_rank);
   return query + down + a.kv_rank * m.heads * (a.nope_dim + a.value_dim);
 }
 
@@ -40,27 +28,19 @@ std::int64_t attention_parameters(const Model& m) {
   const std::int64_t in =
       m.latent ? latent_projections(m, *m.latent)
                : linear_parameters(m.hidden, m.query_width() + m.key_width() + m.value_width(), m.biases.qkv);
-  const std::int64_t head_norms = m.qk_norm ? 2 * norm_parameters(m, m.qk_dim()) : 0;
   const std::int64_t sinks = m.attention_sinks ? m.heads : 0;
-  return in + linear_parameters(m.attention_width(), m.hidden, m.biases.projection) + head_norms + sinks;
+  return in + linear_parameters(m.attention_width(), m.hidden, m.biases.projection) + m.head_norm_parameters() + sinks;
 }
 
-std::int64_t router_parameters(const Model& m) {
-  return linear_parameters(m.hidden, m.experts->count, m.biases.router);
-}
-
-std::int64_t shared_parameters(const Model& m) {
-  const Experts& e = *m.experts;
-  return (e.shared_ffn_hidden > 0 ? mlp_parameters(m, e.shared_ffn_hidden) : 0) + (e.shared_gate ? m.hidden : 0);
+std::int64_t experts_parameters(const Model& m, const Experts& e, std::int64_t routed) {
+  const std::int64_t shared = e.shared_ffn_hidden > 0 ? mlp_parameters(m, e.shared_ffn_hidden) : 0;
+  return m.router_parameters() + shared + routed * mlp_parameters(m, e.ffn_hidden);
 }
 
 /// Of one layer, with `routed` experts counted.
 std::int64_t layer_parameters_with(const Model& m, LayerKind kind, std::int64_t routed) {
-  const std::int64_t norms = (m.single_norm ? 1 : 2) * (m.post_norms ? 2 : 1);
-  const std::int64_t mlp =
-      kind.experts ? router_parameters(m) + shared_parameters(m) + routed * mlp_parameters(m, m.experts->ffn_hidden)
-                   : mlp_parameters(m, m.ffn_hidden);
-  return attention_parameters(m) + mlp + norms * norm_parameters(m, m.hidden);
+  const std::int64_t mlp = kind.experts ? experts_parameters(m, *m.experts, routed) : mlp_parameters(m, m.ffn_hidden);
+  return attention_parameters(m) + mlp + m.layer_norms() * m.norm_parameters(m.hidden);
 }
 
 std::int64_t parameters_with(const Model& m, std::int64_t routed) {
@@ -71,14 +51,6 @@ std::int64_t parameters_with(const Model& m, std::int64_t routed) {
 
 /// The kind of the layer inside an MTP module: that of the model's last layer.
 LayerKind mtp_kind(const Model& m) { return m.kind_of(m.layers - 1); }
-
-/// Keys that a query meets on average: all (`full`), half (`causal`), or what the window covers of either.
-double keys_met(const Model& m, LayerKind kind, double s, AttentionFlops convention) {
-  const double w = kind.windowed ? std::min(static_cast<double>(m.window->tokens), s) : s;
-  // Causal: query i meets min(i, w) keys; the mean over i of that is w - w^2 / 2s. Full counts twice as many.
-  const double causal = w - w * w / (2 * s);
-  return convention == AttentionFlops::causal ? causal : 2 * causal;
-}
 
 struct LayerFlops {
   double linear = 0, attention = 0;
@@ -151,10 +123,32 @@ std::string_view to_text(Positions positions) {
 }
 
 LayerKind Model::kind_of(std::int64_t layer) const {
+  if (layers > 0) layer = std::min(layer, layers - 1);
   LayerKind kind;
   if (experts && layer >= experts->first_dense) kind.experts = (layer - experts->first_dense + 1) % experts->every == 0;
   if (window) kind.windowed = window->full_every == 0 || (layer + 1) % window->full_every != 0;
   return kind;
+}
+
+std::int64_t Model::norm_parameters(std::int64_t width) const {
+  switch (norm) {
+    case Norm::layernorm:
+      return 2 * width;
+    case Norm::rmsnorm:
+      return width;
+    case Norm::layernorm_plain:
+      return 0;
+  }
+  return 0;
+}
+
+std::int64_t Model::head_norm_parameters() const {
+  if (!qk_norm) return 0;
+  return qk_norm_wide ? norm_parameters(query_width()) + norm_parameters(key_width()) : 2 * norm_parameters(qk_dim());
+}
+
+std::int64_t Model::router_parameters() const {
+  return linear_parameters(hidden, experts->count, biases.router) + (experts->shared_gate ? hidden : 0);
 }
 
 std::int64_t Model::layer_parameters(LayerKind kind) const {
@@ -163,11 +157,11 @@ std::int64_t Model::layer_parameters(LayerKind kind) const {
 
 std::int64_t Model::embedding_parameters() const {
   return hidden * (vocabulary + (positions == Positions::learned ? max_positions : 0)) +
-         (embedding_norm ? norm_parameters(*this, hidden) : 0);
+         (embedding_norm ? norm_parameters(hidden) : 0);
 }
 
 std::int64_t Model::output_parameters() const {
-  return norm_parameters(*this, hidden) + (tied_embeddings ? 0 : hidden * vocabulary);
+  return norm_parameters(hidden) + (tied_embeddings ? 0 : hidden * vocabulary);
 }
 
 std::int64_t Model::parameters() const { return parameters_with(*this, experts ? experts->count : 0); }
@@ -176,7 +170,14 @@ std::int64_t Model::active_parameters() const { return parameters_with(*this, ex
 
 std::int64_t Model::mtp_parameters() const {
   if (mtp_layers == 0) return 0;
-  return mtp_layers * (layer_parameters(mtp_kind(*this)) + 3 * norm_parameters(*this, hidden) + 2 * hidden * hidden);
+  return mtp_layers * (layer_parameters(mtp_kind(*this)) + 3 * norm_parameters(hidden) + 2 * hidden * hidden);
+}
+
+double keys_met(const Model& model, LayerKind kind, double s, AttentionFlops convention) {
+  const double w = kind.windowed ? std::min(static_cast<double>(model.window->tokens), s) : s;
+  // Causal: query i meets min(i, w) keys; the mean over i of that is w - w^2 / 2s. Full counts twice as many.
+  const double causal = w - w * w / (2 * s);
+  return convention == AttentionFlops::causal ? causal : 2 * causal;
 }
 
 ForwardFlops forward_flops(const Model& model, std::int64_t sequence_length, AttentionFlops convention) {

@@ -106,6 +106,7 @@ struct Model {
   std::optional<Experts> experts;
   std::optional<SlidingWindow> window;
   std::int64_t mtp_layers = 0;  ///< modules that predict further tokens (DeepSeek-V3, arXiv 2412.19437, section 2.2)
+  bool qk_norm_wide = false;    ///< with `qk_norm`: over all heads together, a weight an element (OLMo 2)
 
   [[nodiscard]] bool gated() const { return activation != Activation::gelu; }
   /// Elements a token: Q; K; V; what goes into the projection.
@@ -117,6 +118,7 @@ struct Model {
   [[nodiscard]] std::int64_t qk_dim() const { return latent ? latent->nope_dim + latent->rope_dim : head_dim; }
   [[nodiscard]] std::int64_t value_dim() const { return latent ? latent->value_dim : head_dim; }
 
+  /// Layers past the last are those of the MTP modules: of the last one's kind.
   [[nodiscard]] LayerKind kind_of(std::int64_t layer) const;
 
   /// Exact, unpadded, over the whole model; MTP modules not among them.
@@ -124,6 +126,16 @@ struct Model {
   /// Those that one token meets: of the routed experts, `topk`.
   [[nodiscard]] std::int64_t active_parameters() const;
   [[nodiscard]] std::int64_t layer_parameters(LayerKind kind) const;
+  /// Of one norm over `width` elements.
+  [[nodiscard]] std::int64_t norm_parameters(std::int64_t width) const;
+  /// Norms over `hidden` in a layer.
+  [[nodiscard]] std::int64_t layer_norms() const {
+    const std::int64_t norms = single_norm ? 1 : 2;
+    return post_norms ? 2 * norms : norms;
+  }
+  [[nodiscard]] std::int64_t head_norm_parameters() const;  ///< of Q and K
+  /// What routes tokens: the router and the shared experts' gate. Requires experts.
+  [[nodiscard]] std::int64_t router_parameters() const;
   [[nodiscard]] std::int64_t embedding_parameters() const;  ///< tokens and learned positions, norm of the embedding
   [[nodiscard]] std::int64_t output_parameters() const;     ///< final norm, and the head if untied
   /// Of the MTP modules: a layer each, two norms, the projection of both inputs, the norm before the shared head.
@@ -131,6 +143,11 @@ struct Model {
 };
 
 enum class AttentionFlops : std::uint8_t { full, causal };
+
+/// Keys that a query of a layer meets on average in `sequence_length`: what the causal mask and the window leave of
+/// them
+/// (`causal`), or twice that (`full`).
+[[nodiscard]] double keys_met(const Model& model, LayerKind kind, double sequence_length, AttentionFlops convention);
 
 /// Forward FLOPs of one sequence: 2 a multiply-add, matrix products only (Narayanan 2021, section 5.1). `full` counts
 /// the whole attention square, `causal` half of it; a sliding window counts what it covers of either.

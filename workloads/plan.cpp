@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "workloads/schedules/schedule.h"
+
 namespace foretrain {
 namespace {
 
@@ -13,7 +15,12 @@ using Position = std::array<std::int64_t, std::size(all_axes)>;
 constexpr std::size_t at(Axis axis) { return static_cast<std::size_t>(axis); }
 
 Extents attention_grid(const Plan& plan) { return {plan.tp, plan.cp, 1, plan.dp, plan.pp}; }
-Extents expert_grid(const Plan& plan) { return {plan.etp, 1, plan.ep, plan.expert_replicas(), plan.pp}; }
+Extents expert_grid(const Plan& plan) {
+  return {plan.etp, 1, plan.ep, plan.tp * plan.cp * plan.dp / (plan.ep * plan.etp), plan.pp};
+}
+
+/// Ranks of one pipeline that hold a stage.
+std::int64_t holders(const Plan& plan) { return placement_of(plan.schedule) == Placement::bidirectional ? 2 : 1; }
 
 Position position_of(const Plan& plan, const Extents& extents, RankId rank) {
   Position position{};
@@ -60,6 +67,23 @@ RankGroups groups_along(const Plan& plan, const Extents& extents, std::span<cons
     if (first) result.push_back(group_from(plan, extents, position, axes));  // made when its first member comes
   }
   return result;
+}
+
+/// Where every stage is held twice, each group is joined by the ranks at the other end of its pipelines.
+RankGroups with_mirrors(const Plan& plan, const Extents& extents, RankGroups all) {
+  if (holders(plan) == 1) return all;
+  RankGroups joined;
+  for (std::vector<RankId>& group : all) {
+    const std::int64_t stage = position_of(plan, extents, group.front())[at(Axis::pp)];
+    if (2 * stage >= plan.pp) continue;  // the other end of one that is there
+    for (std::size_t i = 0, own = group.size(); i < own; ++i) {
+      Position mirrored = position_of(plan, extents, group[i]);
+      mirrored[at(Axis::pp)] = plan.pp - 1 - stage;
+      group.push_back(rank_of(plan, extents, mirrored));
+    }
+    joined.push_back(std::move(group));
+  }
+  return joined;
 }
 
 }  // namespace
@@ -128,6 +152,24 @@ std::string_view to_text(ScheduleKind kind) {
       return "1f1b";
     case ScheduleKind::interleaved_1f1b:
       return "interleaved_1f1b";
+    case ScheduleKind::interleaved_1f1b_ep_overlap:
+      return "interleaved_1f1b_ep_overlap";
+    case ScheduleKind::looped_bfs:
+      return "looped_bfs";
+    case ScheduleKind::zb_h1:
+      return "zb_h1";
+    case ScheduleKind::zb_h2:
+      return "zb_h2";
+    case ScheduleKind::zbv:
+      return "zbv";
+    case ScheduleKind::interleaved_zb:
+      return "interleaved_zb";
+    case ScheduleKind::dualpipe:
+      return "dualpipe";
+    case ScheduleKind::dualpipev:
+      return "dualpipev";
+    case ScheduleKind::file:
+      return "file";
   }
   return "";
 }
@@ -220,6 +262,14 @@ std::string_view to_text(GradientSync sync) {
   return "";
 }
 
+std::int64_t Plan::replicas() const { return dp * cp * holders(*this); }
+
+std::int64_t Plan::expert_replicas() const { return tp * cp * dp / (ep * etp) * holders(*this); }
+
+std::int64_t Plan::stages() const {
+  return stage_count({.ranks = pp, .chunks = schedule.virtual_stages, .placement = placement_of(schedule)});
+}
+
 Coordinates coordinates_of(const Plan& plan, RankId rank) {
   const Position p = position_of(plan, attention_grid(plan), rank);
   return {.tp = p[at(Axis::tp)], .cp = p[at(Axis::cp)], .dp = p[at(Axis::dp)], .pp = p[at(Axis::pp)]};
@@ -246,6 +296,33 @@ RankGroups groups(const Plan& plan, std::span<const Axis> axes) {
 
 RankGroups expert_groups(const Plan& plan, Axis axis) {
   return groups_along(plan, expert_grid(plan), std::span(&axis, 1));
+}
+
+RankGroups replica_groups(const Plan& plan) {
+  return with_mirrors(plan, attention_grid(plan), groups(plan, std::array{Axis::cp, Axis::dp}));
+}
+
+RankGroups expert_replica_groups(const Plan& plan) {
+  return with_mirrors(plan, expert_grid(plan), expert_groups(plan, Axis::dp));
+}
+
+RankGroups shard_groups(const Plan& plan) {
+  RankGroups result;
+  for (const auto& group : replica_groups(plan))
+    for (auto first = group.begin(); first != group.end(); first += plan.shard_ranks())
+      result.emplace_back(first, first + plan.shard_ranks());
+  return result;
+}
+
+RankGroups shard_replica_groups(const Plan& plan) {
+  const auto stride = static_cast<std::size_t>(plan.shard_ranks());
+  RankGroups result;
+  for (const auto& group : replica_groups(plan))
+    for (std::size_t first = 0; first < stride; ++first) {
+      std::vector<RankId>& same = result.emplace_back();
+      for (std::size_t i = first; i < group.size(); i += stride) same.push_back(group[i]);
+    }
+  return result;
 }
 
 std::vector<std::int64_t> layers_by_stage(const Model& model, const Plan& plan) {

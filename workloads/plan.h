@@ -7,6 +7,8 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +16,7 @@
 
 #include "sim/communicator.h"
 #include "workloads/model.h"
+#include "workloads/schedules/action.h"
 
 namespace foretrain {
 
@@ -28,7 +31,21 @@ enum class RecomputeModule : std::uint8_t { attention, norm, activation, latent,
 /// are recomputed, the others keep everything (Megatron-LM, --recompute-method).
 enum class RecomputeMethod : std::uint8_t { uniform, block };
 enum class AttentionKernel : std::uint8_t { flash, unfused };
-enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved_1f1b };
+/// docs/schedules.md has the rule of each; `file`: the action lists that a file gives.
+enum class ScheduleKind : std::uint8_t {
+  gpipe,
+  one_f_one_b,
+  interleaved_1f1b,
+  interleaved_1f1b_ep_overlap,
+  looped_bfs,
+  zb_h1,
+  zb_h2,
+  zbv,
+  interleaved_zb,
+  dualpipe,
+  dualpipev,
+  file
+};
 enum class Axis : std::uint8_t { tp, cp, ep, dp, pp };
 /// The training software, as far as memory and communication depend on it (docs/memory.md).
 enum class Stack : std::uint8_t { megatron, deepspeed, fsdp, nanotron };
@@ -49,8 +66,18 @@ inline constexpr RecomputeModule all_recompute_modules[] = {
     RecomputeModule::attention, RecomputeModule::norm,    RecomputeModule::activation, RecomputeModule::latent,
     RecomputeModule::mlp,       RecomputeModule::experts, RecomputeModule::matmul};
 inline constexpr AttentionKernel all_attention_kernels[] = {AttentionKernel::flash, AttentionKernel::unfused};
-inline constexpr ScheduleKind all_schedule_kinds[] = {ScheduleKind::gpipe, ScheduleKind::one_f_one_b,
-                                                      ScheduleKind::interleaved_1f1b};
+inline constexpr ScheduleKind all_schedule_kinds[] = {ScheduleKind::gpipe,
+                                                      ScheduleKind::one_f_one_b,
+                                                      ScheduleKind::interleaved_1f1b,
+                                                      ScheduleKind::interleaved_1f1b_ep_overlap,
+                                                      ScheduleKind::looped_bfs,
+                                                      ScheduleKind::zb_h1,
+                                                      ScheduleKind::zb_h2,
+                                                      ScheduleKind::zbv,
+                                                      ScheduleKind::interleaved_zb,
+                                                      ScheduleKind::dualpipe,
+                                                      ScheduleKind::dualpipev,
+                                                      ScheduleKind::file};
 inline constexpr RecomputeMethod all_recompute_methods[] = {RecomputeMethod::uniform, RecomputeMethod::block};
 inline constexpr Stack all_stacks[] = {Stack::megatron, Stack::deepspeed, Stack::fsdp, Stack::nanotron};
 inline constexpr LossKernel all_loss_kernels[] = {LossKernel::fused, LossKernel::unfused, LossKernel::eager,
@@ -89,11 +116,16 @@ struct Training {
   Stack stack = Stack::megatron;
   LossKernel loss = LossKernel::unfused;
   AttentionFlops attention_flops = AttentionFlops::full;  ///< how MFU counts causal attention
+  Precision moments = Precision::fp32;  ///< of the optimizer; bf16 with Megatron-Core's precision-aware one
+  bool compiled = false;                ///< layers through torch.compile, which fuses what the fsdp stack leaves apart
 };
 
 struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::one_f_one_b;
   std::int64_t virtual_stages = 1;  ///< model chunks a rank
+  /// Microbatches that pass one chunk before the rank turns to the next; none: the usual number (`usual_group`).
+  std::optional<std::int64_t> microbatch_group = {};
+  std::shared_ptr<const ListedSchedule> listed = {};  ///< there for kind `file`
 };
 
 struct Overlap {
@@ -125,7 +157,7 @@ struct Plan {
   ContextExchange context = ContextExchange::ring;
   ExpertExchange experts = ExpertExchange::all_to_all;
   double expert_imbalance = 1;  ///< tokens of the busiest expert rank over the mean
-  double expert_capacity = 0;   ///< tokens an expert takes at most, over the mean, the rest dropped; 0: dropless
+  double expert_capacity = 0;   ///< tokens an expert takes, over the mean: padded or the rest dropped; 0: dropless
   ScheduleSpec schedule = {};
   std::vector<std::int64_t> stage_layers = {};  ///< transformer layers by global stage; empty: `layers_by_stage`'s rule
   std::array<Axis, 5> order = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};  ///< fastest-varying first
@@ -133,11 +165,12 @@ struct Plan {
   std::int64_t bucket_parameters = 40'000'000;  ///< gradients reduced together (Megatron-Core's default)
 
   [[nodiscard]] std::int64_t ranks() const { return tp * cp * pp * dp; }
-  [[nodiscard]] std::int64_t stages() const { return pp * schedule.virtual_stages; }
-  /// Ranks that hold the same dense parameters of a stage, and share them under ZeRO: context parallelism is folded in.
-  [[nodiscard]] std::int64_t replicas() const { return dp * cp; }
+  [[nodiscard]] std::int64_t stages() const;
+  /// Ranks that hold the same dense parameters and share them under ZeRO: context parallelism is folded in, and
+  /// schedules that hold every stage twice (DualPipe) bring both holders together.
+  [[nodiscard]] std::int64_t replicas() const;
   /// Ranks that hold the same experts. Requires ep x etp to divide tp x cp x dp.
-  [[nodiscard]] std::int64_t expert_replicas() const { return tp * cp * dp / (ep * etp); }
+  [[nodiscard]] std::int64_t expert_replicas() const;
   /// Over how many ranks ZeRO spreads dense state.
   [[nodiscard]] std::int64_t shard_ranks() const { return hsdp_shard > 0 ? hsdp_shard : replicas(); }
 };
@@ -165,6 +198,14 @@ using RankGroups = std::vector<std::vector<RankId>>;
 [[nodiscard]] RankGroups groups(const Plan& plan, std::span<const Axis> axes);
 /// Along an axis of the expert grid: `tp` means etp, `dp` means edp.
 [[nodiscard]] RankGroups expert_groups(const Plan& plan, Axis axis);
+
+/// Ranks that hold the same dense parameters; the same experts. Schedules that hold every stage twice (DualPipe) bring
+/// both holders of a pipeline together.
+[[nodiscard]] RankGroups replica_groups(const Plan& plan);
+[[nodiscard]] RankGroups expert_replica_groups(const Plan& plan);
+/// Of these, the ranks that share one set of shards (`shard_ranks` neighbours), and those that hold the same shard.
+[[nodiscard]] RankGroups shard_groups(const Plan& plan);
+[[nodiscard]] RankGroups shard_replica_groups(const Plan& plan);
 
 /// Transformer layers by global stage: `stage_layers` where the plan says them (a stage of none holds the embedding or
 /// the loss alone). Else, if stages divide layers + 2, the embedding and the loss take a slot each (Llama 3: 126 layers

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "workloads/plan.h"
+#include "workloads/schedules/schedule.h"
 
 namespace foretrain {
 namespace {
@@ -63,6 +65,8 @@ bool all_positive(const Model& model, const Plan& plan, const Training& training
       {"parallelism.cp", plan.cp},
       {"parallelism.pp", plan.pp},
       {"parallelism.dp", plan.dp},
+      {"parallelism.ep", plan.ep},
+      {"parallelism.etp", plan.etp},
       {"parallelism.schedule.virtual_stages", plan.schedule.virtual_stages},
       {"parallelism.bucket_parameters", plan.bucket_parameters},
       {"training.sequence_length", training.sequence_length},
@@ -113,7 +117,7 @@ void check_ranks(const Plan& plan, std::int64_t gpus, Errors& errors) {
 /// size by itself, and the vocabulary is padded to fit.
 void check_tp(const Model& model, const Plan& plan, const Training& training, Errors& errors) {
   const auto sequence_splits = [&](std::int64_t tp) {
-    return !plan.sequence_parallel || training.sequence_length % tp == 0;
+    return !plan.sequence_parallel || training.sequence_length % (plan.cp * tp) == 0;
   };
   Values allowed = divisors(model.heads);
   std::erase_if(allowed, [&](std::int64_t tp) {
@@ -131,22 +135,171 @@ void check_tp(const Model& model, const Plan& plan, const Training& training, Er
   }
   if (!sequence_splits(plan.tp)) {
     refuse("training.sequence_length",
-           fmt::format("does not divide sequence_length {}, which sequence_parallel splits", training.sequence_length));
+           plan.cp == 1 ? fmt::format("does not divide sequence_length {}, which sequence_parallel splits",
+                                      training.sequence_length)
+                        : fmt::format("does not divide sequence_length {} / cp {}, which sequence_parallel splits",
+                                      training.sequence_length, plan.cp));
   }
 }
 
-void check_cp(const Plan& plan, Errors& errors) {
+/// CP splits the sequence: into 2 cp chunks, of which every rank takes one from either end, so that causal attention is
+/// balanced; or, with all-to-all, the heads while attention runs (Ulysses, arXiv 2309.14509).
+void check_cp(const Model& model, const Plan& plan, const Training& training, Errors& errors) {
   if (plan.cp == 1) return;
-  add(errors, {"parallelism.cp"}, fmt::format("cp {}: context parallelism is not available yet; allowed: 1", plan.cp));
+  const bool heads_split = plan.context == ContextExchange::all_to_all;
+  const std::int64_t unit = heads_split ? plan.cp : 2 * plan.cp;
+  if (training.sequence_length % unit != 0) {
+    add(errors, {"training.sequence_length", "parallelism.cp"},
+        fmt::format("sequence_length {} does not split into {} for cp {}; {}", training.sequence_length,
+                    heads_split ? "equal parts" : "two equal parts a rank", plan.cp,
+                    multiples(unit, training.sequence_length)));
+  }
+  if (!heads_split) return;
+  const std::int64_t heads = model.heads / plan.tp;
+  const auto splits = [&](std::int64_t cp) { return heads % cp == 0 && kv_heads_spread(model.kv_heads, cp * plan.tp); };
+  if (heads == 0 || splits(plan.cp)) return;  // more ranks than heads is check_tp's
+  Values allowed = divisors(heads);
+  std::erase_if(allowed, [&](std::int64_t cp) { return !splits(cp); });
+  add(errors, {"parallelism.cp", "model.heads", "parallelism.context"},
+      fmt::format("cp {} with context all_to_all does not divide {} heads and {} KV heads on tp {}; {}", plan.cp,
+                  model.heads, model.kv_heads, plan.tp, choices(allowed, plan.cp)));
+}
+
+/// The experts' grid lies over the same ranks as the attention's and has the same pipeline stages (Megatron-Core
+/// asserts it of the rank orders).
+bool grids_share_stages(const Plan& plan) {
+  std::int64_t attention = 1;
+  std::int64_t experts = 1;
+  for (const Axis axis : plan.order) {
+    if (axis == Axis::pp) break;
+    if (axis == Axis::tp) attention *= plan.tp, experts *= plan.etp;
+    if (axis == Axis::cp) attention *= plan.cp;
+    if (axis == Axis::ep) experts *= plan.ep;
+    if (axis == Axis::dp) attention *= plan.dp, experts *= plan.tp * plan.cp * plan.dp / (plan.ep * plan.etp);
+  }
+  return attention == experts;
+}
+
+void check_expert_grid(const Experts& experts, const Plan& plan, Errors& errors) {
+  const std::int64_t ranks = plan.tp * plan.cp * plan.dp;
+  Values eps = divisors(experts.count);
+  std::erase_if(eps, [&](std::int64_t ep) { return ranks % (ep * plan.etp) != 0; });
+  if (eps.empty()) eps = {1};
+  if (experts.count % plan.ep != 0) {
+    add(errors, {"parallelism.ep", "model.experts.count"},
+        fmt::format("ep {} does not divide {} experts; {}", plan.ep, experts.count, choices(eps, plan.ep)));
+  }
+  if (ranks % (plan.ep * plan.etp) != 0) {
+    add(errors, {"parallelism.ep", "parallelism.etp", "parallelism.dp"},
+        fmt::format("etp {} x ep {} does not divide tp {} x cp {} x dp {} = {} ranks of a stage; ep {}", plan.etp,
+                    plan.ep, plan.tp, plan.cp, plan.dp, ranks, choices(eps, plan.ep)));
+  } else if (!grids_share_stages(plan)) {
+    add(errors, {"parallelism.order", "parallelism.ep"},
+        "order puts pp between axes whose extents differ for attention and experts; allowed: pp last or first");
+  }
+  if (experts.ffn_hidden % plan.etp != 0) {
+    add(errors, {"parallelism.etp", "model.experts.ffn_hidden"},
+        fmt::format("etp {} does not divide the experts' ffn_hidden {}; {}", plan.etp, experts.ffn_hidden,
+                    choices(divisors(experts.ffn_hidden), plan.etp)));
+  }
+  if (experts.shared_ffn_hidden % plan.tp != 0) {
+    add(errors, {"parallelism.tp", "model.experts.shared_ffn_hidden"},
+        fmt::format("tp {} does not divide the shared experts' ffn_hidden {}; {}", plan.tp, experts.shared_ffn_hidden,
+                    choices(divisors(experts.shared_ffn_hidden), plan.tp)));
+  }
+}
+
+void check_experts(const Model& model, const Plan& plan, Errors& errors) {
+  if (!model.experts) {
+    const std::pair<const char*, std::int64_t> extents[] = {{"ep", plan.ep}, {"etp", plan.etp}};
+    for (const auto& [name, extent] : extents)
+      if (extent != 1)
+        add(errors, {std::string("parallelism.") + name, "model"},
+            fmt::format("{} {} for a model without experts; allowed: 1", name, extent));
+    return;
+  }
+  check_expert_grid(*model.experts, plan, errors);
+  if (plan.tp > 1 && !plan.sequence_parallel) {  // else every rank of the group would route the same tokens
+    add(errors, {"parallelism.sequence_parallel", "parallelism.tp"},
+        fmt::format("experts with tp {} and without sequence_parallel; allowed: sequence_parallel true, or tp 1",
+                    plan.tp));
+  }
+  if (plan.expert_imbalance < 1) {
+    add(errors, {"parallelism.experts.imbalance"},
+        fmt::format("imbalance {} is the busiest rank's share over the mean; allowed: 1 or more",
+                    plan.expert_imbalance));
+  }
+  if (plan.expert_capacity < 0) {
+    add(errors, {"parallelism.experts.capacity"},
+        fmt::format("capacity {}; allowed: 0 for dropless, or a factor of the mean such as 1.25",
+                    plan.expert_capacity));
+  }
+}
+
+/// ZeRO shares state among the ranks that hold the same parameters; HSDP among a part of them.
+void check_sharding(const Plan& plan, Errors& errors) {
+  if (plan.zero < 0 || plan.zero > 3) {
+    add(errors, {"parallelism.zero"}, fmt::format("zero {}; allowed: 0, 1, 2, 3", plan.zero));
+  }
+  if (plan.sharding.prefetch < 0) {
+    add(errors, {"parallelism.sharding.prefetch"},
+        fmt::format("prefetch {}; allowed: 0 or more units", plan.sharding.prefetch));
+  }
+  if (placement_of(plan.schedule) == Placement::bidirectional &&
+      (plan.zero > 1 || plan.gradient_sync == GradientSync::each)) {
+    add(errors, {"parallelism.zero", "parallelism.schedule.kind", "parallelism.gradient_sync"},
+        fmt::format("zero {} and gradient_sync {} with schedule {}, whose two holders of a stage reach it in opposite "
+                    "order; allowed: zero 0 or 1, gradient_sync last",
+                    plan.zero, to_text(plan.gradient_sync), to_text(plan.schedule.kind)));
+  }
+  if (plan.hsdp_shard == 0) return;
+  if (plan.zero == 0) {
+    add(errors, {"parallelism.hsdp", "parallelism.zero"},
+        "hsdp with zero 0, which shards nothing; allowed: zero 1, 2 or 3");
+  }
+  if (plan.hsdp_shard < 1 || plan.replicas() % plan.hsdp_shard != 0) {
+    add(errors, {"parallelism.hsdp", "parallelism.dp"},
+        fmt::format("hsdp shard {} does not divide the {} ranks that hold the same parameters; {}", plan.hsdp_shard,
+                    plan.replicas(), choices(divisors(plan.replicas()), plan.hsdp_shard)));
+  }
 }
 
 /// A stage holds a layer at least; only the embedding and the loss may have a stage of their own.
 bool stages_fit(std::int64_t layers, std::int64_t stages) { return stages <= layers || stages == layers + 2; }
 
+/// Layers that the plan itself gives to its stages.
+void check_stage_layers(const Model& model, const Plan& plan, Errors& errors) {
+  const std::vector<std::int64_t>& given = plan.stage_layers;
+  const auto stages = static_cast<std::int64_t>(given.size());
+  const std::int64_t sum = std::accumulate(given.begin(), given.end(), std::int64_t{0});
+  const std::vector<std::string> keys = {"parallelism.stage_layers", "parallelism.pp", "model.layers"};
+  if (stages != plan.stages())
+    add(errors, keys,
+        fmt::format("stage_layers names {} stages, but the plan has {}; allowed: one number a stage", stages,
+                    plan.stages()));
+  if (sum != model.layers)
+    add(errors, keys,
+        fmt::format("stage_layers adds up to {} layers, but the model has {}; allowed: {} in all", sum, model.layers,
+                    model.layers));
+  for (std::int64_t s = 0; s < stages; ++s) {
+    const bool end = s == 0 || s + 1 == stages;
+    const std::int64_t layers = given[static_cast<std::size_t>(s)];
+    if (layers < (end ? 0 : 1))
+      add(errors, keys,
+          fmt::format("stage_layers gives stage {} {} layers; allowed: 1 or more, and 0 at either end", s, layers));
+  }
+}
+
 void check_stages(const Model& model, const Plan& plan, Errors& errors) {
+  if (!plan.stage_layers.empty()) {
+    check_stage_layers(model, plan, errors);
+    return;
+  }
   if (stages_fit(model.layers, plan.stages())) return;
-  const bool chunked = plan.schedule.virtual_stages > 1;
-  const std::int64_t other = chunked ? plan.pp : 1;
+  const std::int64_t chunks = plan.stages() / plan.pp;  // 1 where both chunks of a rank hold copies (DualPipe)
+  const ChunkRange range = chunks_allowed(plan.schedule.kind);
+  const bool chunked = chunks > 1 && range.most > range.least;
+  const std::int64_t other = chunked ? plan.pp : chunks;
   Values allowed;
   for (std::int64_t v = 1; v * other <= model.layers + 2; ++v) {
     if (stages_fit(model.layers, v * other)) allowed.push_back(v);
@@ -157,60 +310,27 @@ void check_stages(const Model& model, const Plan& plan, Errors& errors) {
       if (stages_fit(model.layers, pp)) allowed.push_back(pp);
     }
   }
-  const std::int64_t wanted = what == "pp" ? plan.pp : plan.schedule.virtual_stages;
+  const std::int64_t wanted = what == "pp" ? plan.pp : chunks;
   const std::string virtual_key = "parallelism.schedule.virtual_stages";
   add(errors,
       what == "pp" ? std::vector<std::string>{"parallelism.pp", virtual_key, "model.layers"}
                    : std::vector<std::string>{virtual_key, "parallelism.pp", "model.layers"},
       fmt::format("pp {} x virtual_stages {} = {} stages for {} layers; allowed: 1 to {} stages, or {} with the "
                   "embedding and the loss on stages of their own; nearest: {} {}",
-                  plan.pp, plan.schedule.virtual_stages, plan.stages(), model.layers, model.layers, model.layers + 2,
-                  what, fmt::join(nearest(allowed, wanted), " or ")));
+                  plan.pp, chunks, plan.stages(), model.layers, model.layers, model.layers + 2, what,
+                  fmt::join(nearest(allowed, wanted), " or ")));
 }
 
-void check_schedule(const Plan& plan, Errors& errors) {
-  const std::string virtual_key = "parallelism.schedule.virtual_stages";
-  const std::string kind_key = "parallelism.schedule.kind";
-  if (plan.schedule.kind != ScheduleKind::interleaved_1f1b) {
-    if (plan.schedule.virtual_stages != 1) {
-      add(errors, {virtual_key, kind_key},
-          fmt::format("virtual_stages {} with schedule {}; allowed: 1, or more with interleaved_1f1b",
-                      plan.schedule.virtual_stages, to_text(plan.schedule.kind)));
-    }
-    return;
-  }
-  if (plan.pp < 2) {
-    add(errors, {kind_key, "parallelism.pp"},
-        fmt::format("schedule interleaved_1f1b with pp {}; allowed: pp 2 or more, or schedule 1f1b", plan.pp));
-  }
-  if (plan.schedule.virtual_stages < 2) {
-    add(errors, {virtual_key, kind_key},
-        fmt::format("virtual_stages {} with schedule interleaved_1f1b; allowed: 2 or more, or schedule 1f1b",
-                    plan.schedule.virtual_stages));
-  }
-}
-
-/// The batch splits into whole microbatches on every replica; interleaved schedules send them through the chunks in
-/// groups of pp (Narayanan 2021, section 2.2).
+/// The batch splits into whole microbatches on every replica.
 void check_batch(const Plan& plan, const Training& training, Errors& errors) {
   const std::int64_t unit = training.microbatch * plan.dp;
-  const bool interleaved = plan.schedule.kind == ScheduleKind::interleaved_1f1b;
-  const std::string legal = multiples(interleaved ? unit * plan.pp : unit, training.global_batch);
-  if (training.global_batch % unit != 0) {
-    add(errors, {"training.global_batch", "training.microbatch", "parallelism.dp"},
-        fmt::format("global_batch {} is not a multiple of microbatch {} x dp {} = {}; {}", training.global_batch,
-                    training.microbatch, plan.dp, unit, legal));
-  } else if (interleaved && microbatches(plan, training) % plan.pp != 0) {
-    add(errors, {"training.global_batch", "training.microbatch", "parallelism.pp"},
-        fmt::format("{} microbatches are not a multiple of pp {}, as interleaved_1f1b needs; global_batch {}",
-                    microbatches(plan, training), plan.pp, legal));
-  }
+  if (training.global_batch % unit == 0) return;
+  add(errors, {"training.global_batch", "training.microbatch", "parallelism.dp"},
+      fmt::format("global_batch {} is not a multiple of microbatch {} x dp {} = {}; {}", training.global_batch,
+                  training.microbatch, plan.dp, unit, multiples(unit, training.global_batch)));
 }
 
 void check_rest(const Plan& plan, const Training& training, Errors& errors) {
-  if (plan.zero < 0 || plan.zero > 1) {
-    add(errors, {"parallelism.zero"}, fmt::format("zero {} is not available yet; allowed: 0, 1", plan.zero));
-  }
   std::array<Axis, 5> sorted = plan.order;
   std::sort(sorted.begin(), sorted.end());
   if (!std::equal(sorted.begin(), sorted.end(), std::begin(all_axes))) {
@@ -219,9 +339,13 @@ void check_rest(const Plan& plan, const Training& training, Errors& errors) {
   if (training.gradients == Precision::fp8) {
     add(errors, {"training.gradients"}, "gradients fp8; allowed: fp32, bf16, fp16");
   }
+  if (training.recompute_layers < 1) {
+    add(errors, {"training.recompute_layers"},
+        fmt::format("recompute_layers {}; allowed: 1 or more", training.recompute_layers));
+  }
   if (training.recompute == Recompute::selective && training.recompute_modules.empty()) {
     add(errors, {"training.recompute_modules", "training.recompute"},
-        "recompute selective without modules; allowed: attention, norm, activation");
+        "recompute selective without modules; allowed: attention, norm, activation, latent, mlp, experts, matmul");
   }
 }
 
@@ -233,10 +357,12 @@ std::vector<PlanError> check(const Model& model, const Plan& plan, const Trainin
   check_model(model, training, errors);
   check_ranks(plan, gpus, errors);
   check_tp(model, plan, training, errors);
-  check_cp(plan, errors);
+  check_cp(model, plan, training, errors);
+  check_experts(model, plan, errors);
+  check_sharding(plan, errors);
   check_stages(model, plan, errors);
   check_batch(plan, training, errors);
-  check_schedule(plan, errors);
+  for (PlanError& error : check_schedule(plan, training)) errors.push_back(std::move(error));
   check_rest(plan, training, errors);
   return errors;
 }

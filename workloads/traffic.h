@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "workloads/plan.h"
 
@@ -38,6 +39,13 @@ inline constexpr std::size_t slot_count = 17;
 [[nodiscard]] std::int64_t gradient_bytes(const Training& training);
 /// The whole activation tensor of one microbatch: e b s h / cp.
 [[nodiscard]] Bytes activation_message(const Model& model, const Plan& plan, const Training& training);
+/// What the ranks of a tensor-parallel group gather of a microbatch for MLA's products out of latents: the compressed
+/// query (or, where there is none, the activation), keys and values, and the rotary part of K. None without MLA.
+[[nodiscard]] std::optional<Bytes> latent_message(const Model& model, const Plan& plan, const Training& training);
+/// What one rank hands to the exchange that brings tokens to their experts: its tokens (of its sequence shard, with
+/// sequence parallelism) of h elements each. For an all-to-all all copies of them: topk each, or of experts padded to
+/// their capacity so many as they take. Requires a model with experts.
+[[nodiscard]] Bytes expert_message(const Model& model, const Plan& plan, const Training& training);
 /// What one tensor-parallel rank sends to the next stage: its 1/tp of it (sequence shard, or the scatter of Narayanan
 /// 2021, section 4.1, which an all-gather inside the receiving group undoes).
 [[nodiscard]] Bytes pipeline_message(const Model& model, const Plan& plan, const Training& training);

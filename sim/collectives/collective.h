@@ -18,6 +18,7 @@
 
 #include "sim/collectives/send_graph.h"
 #include "sim/communicator.h"
+#include "sim/exchange.h"
 #include "sim/transport.h"
 #include "topology/routing/router.h"
 
@@ -35,6 +36,7 @@ struct GroupLayout {
   struct Node {
     NodeId id;
     std::vector<GpuId> gpus;
+    std::vector<std::size_t> positions;  ///< of those, in `members`
   };
   std::vector<GpuId> members;  ///< in communicator order
   std::vector<Node> nodes;
@@ -61,15 +63,20 @@ struct GroupShape {
   Bandwidth nic;                    ///< line rate of one; 0 where there is none
   std::vector<TorusLine> torus;     ///< of a group that fills a box of a torus: its dimensions; else empty
   Bandwidth torus_link;             ///< of one cable there, one direction
+  /// Of GPUs joined directly, without a switch: what the rings inside a node let a GPU send (NodeRings::rate).
+  std::optional<Bandwidth> ring_line;
   auto operator<=>(const GroupShape&) const = default;
 };
 [[nodiscard]] GroupShape shape_of(const Fabric& fabric, const GroupLayout& layout);
+
+inline const Exchange even_exchange{};
 
 struct CollectiveContext {
   const Fabric& fabric;
   const Router& router;
   const Transport& transport;
-  std::uint32_t pieces = 64;  ///< of `sends`: into how many a pipelined message is cut at most
+  std::uint32_t pieces = 64;                 ///< of `sends`: into how many a pipelined message is cut at most
+  const Exchange& exchange = even_exchange;  ///< of all_to_allv and its way back
 };
 
 class CollectiveAlgorithm {

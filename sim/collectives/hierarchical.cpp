@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "sim/collectives/algorithms.h"
+#include "sim/collectives/layout_rings.h"
 #include "sim/collectives/timing.h"
 
 namespace foretrain {
@@ -18,9 +19,11 @@ namespace {
 
 class TwoLevels {
  public:
-  TwoLevels(UsageSum& sum, const GroupLayout& layout, const Transport& transport, bool backwards)
+  TwoLevels(UsageSum& sum, const GroupLayout& layout, const LayoutRings& rings, const Transport& transport,
+            bool backwards)
       : sum_(sum),
         layout_(layout),
+        rings_(rings),
         channels_(std::max<std::size_t>(layout.ranks_per_node_min(), 1)),
         backwards_(backwards) {
     const NodeTransport& node = transport.node;
@@ -68,15 +71,16 @@ class TwoLevels {
       for (std::size_t c = 0; c < channels_ && nodes > 1; ++c) {
         send(gpus[c], layout_.nodes[after].gpus[c], c, whole[c] - blocks_[after * channels_ + c]);
       }
-      for (std::size_t i = 0; i < gpus.size(); ++i) {
-        const std::size_t next = (i + 1) % gpus.size();
-        send(gpus[i], gpus[next], 0, next < channels_ ? all - whole[next] : all);
+      for (const RingArc& arc : rings_.arcs(node)) {
+        const double wire = arc.to < channels_ ? all - whole[arc.to] : all;
+        send(gpus[arc.from], gpus[arc.to], 0, wire * rings_.share(node));
       }
     }
   }
 
   UsageSum& sum_;
   const GroupLayout& layout_;
+  const LayoutRings& rings_;
   std::size_t channels_;
   bool backwards_;
   double in_node_ = 1;
@@ -88,8 +92,9 @@ class TwoLevels {
 /// sends piece after piece. Only the first piece has latencies: those of later ones pass while it is under way.
 class TwoLevelSends {
  public:
-  TwoLevelSends(const GroupLayout& layout, const Transport& transport, bool by_members)
+  TwoLevelSends(const GroupLayout& layout, const LayoutRings& rings, const Transport& transport, bool by_members)
       : layout_(layout),
+        rings_(rings),
         channels_(std::max<std::size_t>(layout.ranks_per_node_min(), 1)),
         by_members_(by_members),
         near_step_(transport.node.ring_step),
@@ -172,27 +177,36 @@ class TwoLevelSends {
     return there;
   }
 
-  /// The ring in a node: channel c's whole starts at its c-th member.
+  /// The rings in a node: channel c's whole starts at its c-th member.
   void go_inside(std::size_t n, const std::vector<std::uint32_t>& own, const std::vector<std::uint32_t>& there) {
-    const std::vector<GpuId>& gpus = layout_.nodes[n].gpus;
-    const std::size_t g = gpus.size();
+    for (std::size_t r = 0; r < rings_.rings(n).size(); ++r) go_round(n, r, own, there);
+  }
+
+  void go_round(std::size_t n, std::size_t r, const std::vector<std::uint32_t>& own,
+                const std::vector<std::uint32_t>& there) {
+    const NodeRing& ring = rings_.rings(n)[r];
+    const std::size_t g = ring.size();
     const std::size_t first_line = line_;
+    std::vector<std::size_t> place(g);  // by member
+    for (std::size_t i = 0; i < g; ++i) place[ring[i]] = i;
     std::vector<std::uint32_t> got(channels_);  // by channel: its last send
     for (std::size_t step = 0; step + 1 < g; ++step) {
       for (std::size_t c = 0; c < channels_; ++c) {
-        const std::size_t at = (c + step) % g;
+        const std::size_t at = (place[c] + step) % g;
         line_ = first_line + at;
         const std::size_t b = n * channels_ + c;
         const std::uint32_t start[] = {there[b], own[b]};
         const std::span<const std::uint32_t> after =
             step > 0 ? std::span<const std::uint32_t>(&got[c], 1) : std::span<const std::uint32_t>(start);
-        got[c] = send(gpus[at], gpus[(at + 1) % g], 0, whole_[c], near_step_, after);
+        const std::vector<GpuId>& gpus = layout_.nodes[n].gpus;
+        got[c] = send(gpus[ring[at]], gpus[ring[(at + 1) % g]], 0, whole_[c] * rings_.share(n), near_step_, after);
       }
     }
     line_ = first_line + (g > 1 ? g : 0);
   }
 
   const GroupLayout& layout_;
+  const LayoutRings& rings_;
   std::size_t channels_;
   bool by_members_;
   Duration near_step_, far_step_;
@@ -270,8 +284,9 @@ class Hierarchical final : public CollectiveAlgorithm {
                                          const CollectiveContext& context) const override {
     if (layout.ranks() <= 1) return {};
     UsageSum sum(context);
-    TwoLevels forwards(sum, layout, context.transport, false);
-    TwoLevels backwards(sum, layout, context.transport, true);
+    const LayoutRings rings(context.fabric, layout);
+    TwoLevels forwards(sum, layout, rings, context.transport, false);
+    TwoLevels backwards(sum, layout, rings, context.transport, true);
     if (op == Collective::all_reduce) {
       backwards.gather_evenly();
       forwards.gather_evenly();
@@ -289,10 +304,11 @@ class Hierarchical final : public CollectiveAlgorithm {
     const GroupShape shape = shape_of(context.fabric, layout);
     graph.launch = timing::launch(shape, context.transport);
     const auto message = static_cast<double>(size.count());
-    const std::uint32_t pieces = pieces_for(message, layout, context.pieces);
+    const LayoutRings rings(context.fabric, layout);
+    const std::uint32_t pieces = pieces_for(message, layout, rings, context.pieces);
     const bool both = op == Collective::all_reduce;
-    TwoLevelSends backwards(layout, context.transport, !both);
-    TwoLevelSends forwards(layout, context.transport, !both);
+    TwoLevelSends backwards(layout, rings, context.transport, !both);
+    TwoLevelSends forwards(layout, rings, context.transport, !both);
     for (std::uint32_t p = 0; p < pieces; ++p) {
       if (op != Collective::all_gather) backwards.add_piece(message / pieces, p + 1 == pieces);
       if (op != Collective::reduce_scatter) forwards.add_piece(message / pieces, p == 0);
@@ -311,11 +327,14 @@ class Hierarchical final : public CollectiveAlgorithm {
 
  private:
   /// Not so many that the sends of a large group exceed some million.
-  [[nodiscard]] static std::uint32_t pieces_for(double message, const GroupLayout& layout, std::uint32_t most) {
+  [[nodiscard]] static std::uint32_t pieces_for(double message, const GroupLayout& layout, const LayoutRings& rings,
+                                                std::uint32_t most) {
     constexpr std::size_t sends_wanted = std::size_t{1} << 20;
     const std::size_t channels = layout.ranks_per_node_min();
     const std::size_t nodes = layout.nodes.size();
-    const std::size_t per_piece = channels * (nodes * nodes + layout.ranks());
+    std::size_t inside = 0;
+    for (std::size_t n = 0; n < nodes; ++n) inside += layout.nodes[n].gpus.size() * rings.rings(n).size();
+    const std::size_t per_piece = channels * (nodes * nodes + inside);
     const std::size_t bound = std::max<std::size_t>(sends_wanted / per_piece, 1);
     const double block = message / static_cast<double>(channels * nodes);
     return pieces_of(block, static_cast<std::uint32_t>(std::min<std::size_t>(most, bound)));

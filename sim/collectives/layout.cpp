@@ -4,21 +4,24 @@
 #include <unordered_map>
 
 #include "sim/collectives/collective.h"
+#include "sim/collectives/layout_rings.h"
 #include "sim/collectives/torus_box.h"
 
 namespace foretrain {
 
 GroupLayout::GroupLayout(const Fabric& fabric, std::vector<GpuId> group) : members(std::move(group)) {
   std::unordered_map<std::uint32_t, std::size_t> position;  // looked up only, never iterated
-  for (const GpuId gpu : members) {
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const GpuId gpu = members[m];
     const NodeId id = fabric.node_of(gpu);
+    std::size_t at = nodes.size() - 1;  // as a rule of the one before
     if (nodes.empty() || nodes.back().id != id) {
-      const auto [at, is_new] = position.emplace(id.value, nodes.size());
-      if (is_new) nodes.push_back({id, {}});
-      nodes[at->second].gpus.push_back(gpu);
-    } else {
-      nodes.back().gpus.push_back(gpu);
+      const auto [known, is_new] = position.emplace(id.value, nodes.size());
+      if (is_new) nodes.push_back({id, {}, {}});
+      at = known->second;
     }
+    nodes[at].gpus.push_back(gpu);
+    nodes[at].positions.push_back(m);
   }
 }
 
@@ -47,11 +50,21 @@ Bandwidth line_rate(const Fabric& fabric, VertexId nic) {
   return best;
 }
 
+bool has_cable(const Fabric& fabric, VertexId nic) { return line_rate(fabric, nic) > Bandwidth{}; }
+
+/// NICs that the members of a node drive: their nearest; all of the node for one that has none with a cable.
 std::vector<VertexId> nics_of(const Fabric& fabric, const GroupLayout::Node& node) {
   std::vector<VertexId> nics;
+  const auto add = [&](GpuId gpu) {
+    const std::size_t before = nics.size();
+    for (const VertexId nic : fabric.nics_of(gpu)) {
+      if (has_cable(fabric, nic)) nics.push_back(nic);
+    }
+    return nics.size() > before;
+  };
   for (const GpuId gpu : node.gpus) {
-    const auto near = fabric.nics_of(gpu);
-    nics.insert(nics.end(), near.begin(), near.end());
+    if (add(gpu)) continue;
+    for (const GpuId mate : fabric.gpus_of(node.id)) add(mate);
   }
   std::sort(nics.begin(), nics.end());
   nics.erase(std::unique(nics.begin(), nics.end()), nics.end());
@@ -67,7 +80,8 @@ GroupShape shape_of(const Fabric& fabric, const GroupLayout& layout) {
                    .nics_per_node = 0,
                    .nic = Bandwidth{},
                    .torus = {},
-                   .torus_link = Bandwidth{}};
+                   .torus_link = Bandwidth{},
+                   .ring_line = LayoutRings(fabric, layout).rate()};
   if (auto box = torus_box(fabric, layout.members)) {
     shape.torus = std::move(box->lines);
     shape.torus_link = box->link;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <span>
 
+#include "sim/collectives/timing.h"
+
 namespace foretrain::nccl {
 
 namespace {
@@ -79,8 +81,9 @@ const Generation& generation(const Transport& transport) {
 std::size_t column(const GroupShape& shape) { return shape.nodes <= 1 ? 0 : shape.nodes == 2 ? 1 : 2; }
 std::size_t row(Protocol protocol) { return static_cast<std::size_t>(protocol); }
 
-double node_offer(const Transport& transport) {
-  return static_cast<double>(transport.node.line.bytes_per_s()) / gb * generation(transport).link_part;
+double node_offer(const GroupShape& shape, const Transport& transport) {
+  return static_cast<double>(transport.node.line.bytes_per_s()) / gb * generation(transport).link_part *
+         timing::ring_part(shape, transport);
 }
 
 /// NCCL books 12 GB/s for each 100 Gb/s.
@@ -188,7 +191,7 @@ Channels ring_channels(const GroupShape& shape, const Transport& transport) {
   constexpr int most = 16;  // that the search lays before it doubles them
   const bool across = shape.nodes > 1;
   const bool has_nics = across && shape.nics_per_node > 0 && shape.nic > Bandwidth{};
-  const double node = node_offer(transport);
+  const double node = node_offer(shape, transport);
   Channels best;
   for (const double speed : across ? gen.between : gen.inside) {
     int count = most;
@@ -213,7 +216,7 @@ Channels ring_channels(const GroupShape& shape, const Transport& transport) {
 Channels nvls_channels(const GroupShape& shape, const Transport& transport) {
   // One channel a GPU, its head: all share the node's NVLink evenly.
   const Generation& gen = generation(transport);
-  const double node = node_offer(transport);
+  const double node = node_offer(shape, transport);
   const bool across = shape.nodes > 1;
   const std::span<const double> speeds = across ? gen.between : gen.inside;
   int count = static_cast<int>(shape.per_node_max);

@@ -1,11 +1,26 @@
-// Pairwise: point-to-point copies. An all-to-all is one of 1/n of the message for every pair of ranks; a gather or
-// scatter one between the root (member 0) and every other rank; a send/recv is one.
+// Pairwise: point-to-point copies. An all-to-all is one of 1/n of the message for every pair of ranks, or of what the
+// receiver's demand makes of that; a gather or scatter one between the root (member 0) and every other rank; a
+// send/recv is one, a shift one from every rank to the next.
 #include "sim/collectives/algorithms.h"
 #include "sim/collectives/timing.h"
 
 namespace foretrain {
 
 namespace {
+
+/// What member `from` sends member `to`, over an even part.
+double part_of(Collective op, const Exchange& exchange, std::size_t from, std::size_t to) {
+  if (op == Collective::all_to_allv) return exchange.demand_of(to);
+  if (op == Collective::all_to_allv_back) return exchange.demand_of(from);
+  return 1;
+}
+
+/// The whole message goes to the member behind the sender.
+constexpr bool is_to_next(Collective op) { return op == Collective::send_recv || op == Collective::shift; }
+
+std::size_t senders_of(Collective op, const GroupLayout& layout) {
+  return op == Collective::scatter || op == Collective::send_recv ? 1 : layout.members.size();
+}
 
 class Pairwise final : public CollectiveAlgorithm {
  public:
@@ -29,16 +44,19 @@ class Pairwise final : public CollectiveAlgorithm {
     const double in_node = context.transport.node.p2p_efficiency;
     const double between = context.transport.network.efficiency;
     UsageSum sum(context);
-    if (op == Collective::send_recv) {
-      sum.route(members[0], members[1], 0, 1.0, in_node, between);
+    if (is_to_next(op)) {
+      for (std::size_t from = 0; from < senders_of(op, layout); ++from)
+        sum.route(members[from], members[(from + 1) % members.size()], 0, 1.0, in_node, between);
       return sum.take();
     }
     const double part = 1.0 / static_cast<double>(members.size());
-    for (const GpuId from : members) {
-      if (op == Collective::gather) sum.route(from, members[0], 0, part, in_node, between);
-      if (op == Collective::scatter) sum.route(members[0], from, 0, part, in_node, between);
-      if (op != Collective::all_to_all) continue;
-      for (const GpuId to : members) sum.route(from, to, 0, part, in_node, between);
+    for (std::size_t from = 0; from < members.size(); ++from) {
+      if (op == Collective::gather) sum.route(members[from], members[0], 0, part, in_node, between);
+      if (op == Collective::scatter) sum.route(members[0], members[from], 0, part, in_node, between);
+      if (!is_all_to_all(op)) continue;
+      for (std::size_t to = 0; to < members.size(); ++to) {
+        sum.route(members[from], members[to], 0, part * part_of(op, context.exchange, from, to), in_node, between);
+      }
     }
     return sum.take();
   }
@@ -52,22 +70,24 @@ class Pairwise final : public CollectiveAlgorithm {
     if (members.size() <= 1) return graph;
     ChunkSend send{.in_node_goodput = context.transport.node.p2p_efficiency,
                    .between_goodput = context.transport.network.efficiency};
-    if (op == Collective::send_recv) {
-      send.from = send.via = members[0];
-      send.to = members[1];
+    const std::size_t senders = senders_of(op, layout);
+    if (is_to_next(op)) {
       send.wire = static_cast<double>(size.count());
-      graph.add(send);
+      for (std::size_t from = 0; from < senders; ++from) {
+        send.from = send.via = members[from];
+        send.to = members[(from + 1) % members.size()];
+        graph.add(send);
+      }
       return graph;
     }
-    send.wire = static_cast<double>(size.count()) / static_cast<double>(members.size());
-    const std::span<const GpuId> all = members;
-    const std::span<const GpuId> senders = op == Collective::scatter ? all.first(1) : all;
-    const std::span<const GpuId> receivers = op == Collective::gather ? all.first(1) : all;
-    graph.reserve(senders.size() * receivers.size(), 0);
-    for (const GpuId from : senders) {
-      send.from = send.via = from;
-      for (const GpuId to : receivers) {
-        send.to = to;
+    const double part = static_cast<double>(size.count()) / static_cast<double>(members.size());
+    const std::size_t receivers = op == Collective::gather ? 1 : members.size();
+    graph.reserve(senders * receivers, 0);
+    for (std::size_t from = 0; from < senders; ++from) {
+      send.from = send.via = members[from];
+      for (std::size_t to = 0; to < receivers; ++to) {
+        send.to = members[to];
+        send.wire = part * part_of(op, context.exchange, from, to);
         if (from != to) graph.add(send);
       }
     }

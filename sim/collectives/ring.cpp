@@ -1,13 +1,15 @@
 // Ring: every rank sends to the next one. An all-reduce passes every byte round twice, 2(n-1)/n of the message over
 // each edge; all-gather and reduce-scatter once; broadcast and reduce are a chain from, or to, the root (member 0).
 //
-// Over several nodes there are C channels with 1/C of the message each, C = smallest number of members in a node.
-// Channel c enters a node at its c-th member, passes all others, and leaves through the c-th member's NIC again, which
-// the last of them reaches over NVLink: so channels stay on their rail and every NIC carries the same.
+// Inside a node there are as many rings as its links take (layout_rings.h). Over several nodes there are C channels
+// with 1/C of the message each, C = smallest number of members in a node. Channel c enters a node at its c-th member,
+// passes all others, and leaves through the c-th member's NIC again, which the last of them reaches over NVLink: so
+// channels stay on their rail and every NIC carries the same.
 #include <cmath>
 #include <limits>
 
 #include "sim/collectives/algorithms.h"
+#include "sim/collectives/layout_rings.h"
 #include "sim/collectives/timing.h"
 
 namespace foretrain {
@@ -22,16 +24,17 @@ struct Goodput {
   double between = 1;
 };
 
-/// Every edge of the closed ring carries `wire`.
-void add_closed_ring(UsageSum& sum, const GroupLayout& layout, double wire, const Goodput& goodput) {
+/// Every edge of the closed rings carries its part of `wire`.
+void add_closed_rings(UsageSum& sum, const GroupLayout& layout, const LayoutRings& rings, double wire,
+                      const Goodput& goodput) {
   const bool across = layout.nodes.size() > 1;
-  const std::size_t channels = across ? layout.ranks_per_node_min() : 1;
+  const std::size_t channels = rings.channels();
   const double part = wire / static_cast<double>(channels);
   for (std::size_t node = 0; node < layout.nodes.size(); ++node) {
-    // Inside the node all channels use the same cycle, each from another member on: added up at once.
+    // Inside the node all channels use the same rings, each from another member on: added up at once.
     const std::vector<GpuId>& gpus = layout.nodes[node].gpus;
-    for (std::size_t i = 0; i < gpus.size(); ++i) {
-      sum.route(gpus[i], gpus[(i + 1) % gpus.size()], 0, wire, goodput.in_node, goodput.between);
+    for (const RingArc& arc : rings.arcs(node)) {
+      sum.route(gpus[arc.from], gpus[arc.to], 0, wire * rings.share(node), goodput.in_node, goodput.between);
     }
     if (!across) continue;
     const std::vector<GpuId>& next = layout.nodes[(node + 1) % layout.nodes.size()].gpus;
@@ -45,12 +48,13 @@ void add_closed_ring(UsageSum& sum, const GroupLayout& layout, double wire, cons
 /// channel c's part first (in the root's node: when the chain comes by), also hands it to the next node: n-1 edges.
 class Chain {
  public:
-  Chain(UsageSum& sum, const GroupLayout& layout, bool inwards, const Goodput& goodput)
+  Chain(UsageSum& sum, const GroupLayout& layout, const LayoutRings& rings, bool inwards, const Goodput& goodput)
       : sum_(sum),
         layout_(layout),
+        rings_(rings),
         inwards_(inwards),
         goodput_(goodput),
-        channels_(layout.nodes.size() > 1 ? layout.ranks_per_node_min() : 1),
+        channels_(rings.channels()),
         part_(1.0 / static_cast<double>(channels_)) {}
 
   void add() const {
@@ -68,74 +72,71 @@ class Chain {
     sum_.route(from, to, flow, wire, goodput_.in_node, goodput_.between);
   }
 
-  /// All channels start at the root and run through the members in order.
+  /// All channels start at the root and run along the rings.
   void add_first_node() const {
     const std::vector<GpuId>& gpus = layout_.nodes.front().gpus;
-    for (std::size_t i = 0; i + 1 < gpus.size(); ++i) edge(gpus[i], gpus[i + 1], 0, 1.0);
+    for (const RingArc& arc : rings_.arcs(0)) {
+      if (arc.to != 0) edge(gpus[arc.from], gpus[arc.to], 0, rings_.share(0));
+    }
   }
 
   /// Channel c enters at member c and passes the others.
   void add_later_node(std::size_t node) const {
     const std::vector<GpuId>& gpus = layout_.nodes[node].gpus;
-    for (std::size_t i = 0; i < gpus.size(); ++i) {
-      const std::size_t next = (i + 1) % gpus.size();
-      edge(gpus[i], gpus[next], 0, next < channels_ ? 1.0 - part_ : 1.0);
+    for (const RingArc& arc : rings_.arcs(node)) {
+      edge(gpus[arc.from], gpus[arc.to], 0, (arc.to < channels_ ? 1.0 - part_ : 1.0) * rings_.share(node));
     }
   }
 
   UsageSum& sum_;
   const GroupLayout& layout_;
+  const LayoutRings& rings_;
   bool inwards_;
   Goodput goodput_;
   std::size_t channels_;
   double part_;
 };
 
-/// Channel c's way through all members, from the first node's c-th on.
+/// A lane's way through all members, from the first node's member of its channel on.
 struct RingPlace {
   GpuId gpu;
   GpuId via;  ///< of its send to the next place
 };
-std::vector<RingPlace> ring_of(const GroupLayout& layout, std::size_t channel) {
+std::vector<RingPlace> ring_of(const GroupLayout& layout, const LayoutRings& rings, const RingLane& lane) {
   const bool across = layout.nodes.size() > 1;
   std::vector<RingPlace> ring;
   ring.reserve(layout.ranks());
-  for (const GroupLayout::Node& node : layout.nodes) {
-    for (std::size_t i = 0; i < node.gpus.size(); ++i) {
-      const GpuId gpu = node.gpus[(channel + i) % node.gpus.size()];
-      ring.push_back({gpu, gpu});
-    }
-    if (across) ring.back().via = node.gpus[channel];
+  for (std::size_t node = 0; node < layout.nodes.size(); ++node) {
+    for (const GpuId gpu : rings.members(node, lane.rings[node], lane.channel)) ring.push_back({gpu, gpu});
+    if (across) ring.back().via = layout.nodes[node].gpus[lane.channel];
   }
   return ring;
 }
 
-/// Every rank has a chunk of each channel; each chunk goes round from neighbour to neighbour, one hop a step. A rank's
+/// Every rank has a chunk of each lane; each chunk goes round from neighbour to neighbour, one hop a step. A rank's
 /// step begins when its last is over and the chunk is there; only then its latency runs, so that n steps cost n
 /// latencies on the slowest edge too: the sum that was fitted.
-void send_round(SendGraph& graph, const GroupLayout& layout, std::size_t steps, double message, const Goodput& goodput,
-                Duration step) {
+void send_round(SendGraph& graph, const GroupLayout& layout, const LayoutRings& rings, std::size_t steps,
+                double message, const Goodput& goodput, Duration step) {
   const std::size_t n = layout.ranks();
-  const std::size_t channels = layout.nodes.size() > 1 ? layout.ranks_per_node_min() : 1;
-  graph.reserve(steps * channels * n, 2 * (steps - 1) * channels * n);
-  std::vector<std::vector<RingPlace>> rings;
-  for (std::size_t c = 0; c < channels; ++c) rings.push_back(ring_of(layout, c));
-  ChunkSend send{.wire = message / static_cast<double>(n * channels),
-                 .in_node_goodput = goodput.in_node,
-                 .between_goodput = goodput.between,
-                 .latency = step};
+  const std::vector<RingLane> lanes = rings.lanes();
+  graph.reserve(steps * lanes.size() * n, 2 * (steps - 1) * lanes.size() * n);
+  std::vector<std::vector<RingPlace>> ways;
+  for (const RingLane& lane : lanes) ways.push_back(ring_of(layout, rings, lane));
+  ChunkSend send{.in_node_goodput = goodput.in_node, .between_goodput = goodput.between, .latency = step};
   for (std::size_t k = 0; k < steps; ++k) {
-    for (std::size_t c = 0; c < channels; ++c) {
+    for (std::size_t l = 0; l < lanes.size(); ++l) {
+      send.wire = message * lanes[l].share / static_cast<double>(n);
+      send.flow = static_cast<std::uint32_t>(lanes[l].channel);
       for (std::size_t i = 0; i < n; ++i) {
-        send.from = rings[c][i].gpu;
-        send.via = rings[c][i].via;
-        send.to = rings[c][(i + 1) % n].gpu;
-        send.flow = static_cast<std::uint32_t>(c);
+        send.from = ways[l][i].gpu;
+        send.via = ways[l][i].via;
+        send.to = ways[l][(i + 1) % n].gpu;
         if (k == 0) {
           graph.add(send);
           continue;
         }
-        const std::size_t before = ((k - 1) * channels + c) * n;
+        const std::size_t before = ((k - 1) * lanes.size() + l) * n;
         const std::uint32_t waits[] = {static_cast<std::uint32_t>(before + (i + n - 1) % n),
                                        static_cast<std::uint32_t>(before + i)};
         send.behind = waits[1];
@@ -145,9 +146,10 @@ void send_round(SendGraph& graph, const GroupLayout& layout, std::size_t steps, 
   }
 }
 
-/// The edges of channel c's chain from the root, as class Chain adds them.
-std::vector<TreeEdge> chain_of(const GroupLayout& layout, std::size_t c, const Goodput& goodput,
-                               const Transport& transport) {
+/// The edges of a lane's chain from the root, as class Chain adds them.
+std::vector<TreeEdge> chain_of(const GroupLayout& layout, const LayoutRings& rings, const RingLane& lane,
+                               const Goodput& goodput, const Transport& transport) {
+  const std::size_t c = lane.channel;
   std::vector<TreeEdge> edges;
   const TreeEdge between{.flow = static_cast<std::uint32_t>(c),
                          .in_node_goodput = goodput.in_node,
@@ -158,23 +160,23 @@ std::vector<TreeEdge> chain_of(const GroupLayout& layout, std::size_t c, const G
   inside.latency = transport.node.ring_step;
   std::optional<std::uint32_t> into_head;  // the edge that leads to the node's c-th member
   for (std::size_t node = 0; node < layout.nodes.size(); ++node) {
-    const std::vector<GpuId>& gpus = layout.nodes[node].gpus;
-    const std::size_t first = node == 0 ? 0 : c;
+    const GpuId head = layout.nodes[node].gpus[c];
+    const std::vector<GpuId> gpus = rings.members(node, lane.rings[node], node == 0 ? 0 : c);
     if (node > 0) {
       edges.push_back(between);
       edges.back().parent = layout.nodes[node - 1].gpus[c];
-      edges.back().child = gpus[c];
+      edges.back().child = head;
       edges.back().above = into_head;
       into_head = static_cast<std::uint32_t>(edges.size() - 1);
     }
     std::optional<std::uint32_t> above = into_head;
     for (std::size_t i = 1; i < gpus.size(); ++i) {
       edges.push_back(inside);
-      edges.back().parent = gpus[(first + i - 1) % gpus.size()];
-      edges.back().child = gpus[(first + i) % gpus.size()];
+      edges.back().parent = gpus[i - 1];
+      edges.back().child = gpus[i];
       edges.back().above = above;
       above = static_cast<std::uint32_t>(edges.size() - 1);
-      if (node == 0 && i == c) into_head = above;
+      if (node == 0 && gpus[i] == head) into_head = above;
     }
   }
   return edges;
@@ -226,15 +228,16 @@ class Ring final : public CollectiveAlgorithm {
     if (layout.ranks() <= 1) return {};
     UsageSum sum(context);
     const Goodput goodput = goodput_of(layout, context.transport);
+    const LayoutRings rings(context.fabric, layout);
     if (is_rooted(op)) {
-      Chain(sum, layout, op == Collective::reduce, goodput).add();
+      Chain(sum, layout, rings, op == Collective::reduce, goodput).add();
     } else {
-      add_closed_ring(sum, layout, busbw_factor(op, layout.ranks()), goodput);
+      add_closed_rings(sum, layout, rings, busbw_factor(op, layout.ranks()), goodput);
     }
     return sum.take();
   }
 
-  /// Rings: n chunks a channel, all steps of equal latency. Broadcast and reduce: the chain, in pieces.
+  /// Rings: n chunks a lane, all steps of equal latency. Broadcast and reduce: the chain, in pieces.
   [[nodiscard]] SendGraph sends(Collective op, Protocol protocol, Bytes size, const GroupLayout& layout,
                                 const CollectiveContext& context) const override {
     SendGraph graph;
@@ -244,17 +247,17 @@ class Ring final : public CollectiveAlgorithm {
     const Duration chain = latency(op, protocol, size, shape, context.transport) - graph.launch;
     const Goodput goodput = goodput_of(layout, context.transport);
     const auto message = static_cast<double>(size.count());
+    const LayoutRings rings(context.fabric, layout);
     if (!is_rooted(op)) {
       const auto steps = static_cast<std::size_t>(timing::ring_steps(op, shape).all);
-      send_round(graph, layout, steps, message, goodput, context.transport.node.ring_step);
+      send_round(graph, layout, rings, steps, message, goodput, context.transport.node.ring_step);
       graph.stretch_latencies(chain);
       return graph;
     }
-    const std::size_t channels = layout.nodes.size() > 1 ? layout.ranks_per_node_min() : 1;
-    const std::uint32_t pieces = pieces_of(message / static_cast<double>(channels), context.pieces);
-    for (std::size_t c = 0; c < channels; ++c) {
-      TreePipeline way(graph, chain_of(layout, c, goodput, context.transport),
-                       message / static_cast<double>(channels * pieces));
+    for (const RingLane& lane : rings.crossed_lanes()) {
+      const double line = message * lane.share;
+      const std::uint32_t pieces = pieces_of(line, context.pieces);
+      TreePipeline way(graph, chain_of(layout, rings, lane, goodput, context.transport), line / pieces);
       for (std::uint32_t p = 0; p < pieces; ++p) {
         if (op == Collective::reduce) {
           way.reduce();

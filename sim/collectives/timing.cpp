@@ -112,9 +112,15 @@ Duration low_latency(Collective op, Protocol protocol, double hops, const GroupS
   return rounded(start + hops * ps(step) + in_node);
 }
 
+double ring_part(const GroupShape& shape, const Transport& transport) {
+  return shape.ring_line ? std::min(1.0, *shape.ring_line / transport.node.line) : 1.0;
+}
+
 Bandwidth ring_rate(const GroupShape& shape, const Transport& transport) {
-  if (shape.nodes > 1 && transport.node.ring_rate_across) return *transport.node.ring_rate_across;
-  return transport.node.ring_rate;
+  const NodeTransport& node = transport.node;
+  const Bandwidth whole = shape.nodes > 1 ? node.ring_rate_across.value_or(node.ring_rate) : node.ring_rate;
+  const double part = ring_part(shape, transport);
+  return part < 1 ? scaled(whole, part) : whole;
 }
 
 double simple_rate(Collective op, Algorithm algorithm, const GroupShape& shape, const Transport& transport) {
@@ -176,7 +182,8 @@ Duration pat_steps(const GroupShape& shape, const Transport& transport) {
 bool has_nvls(const GroupShape& shape, const Transport& transport) {
   const bool has_multicast =
       transport.node.generation == GpuGeneration::hopper || transport.node.generation == GpuGeneration::blackwell;
-  return has_multicast && transport.node.nvls_efficiency > 0 && shape.per_node_max > 1;
+  const bool has_switch = !shape.ring_line;
+  return has_multicast && has_switch && transport.node.nvls_efficiency > 0 && shape.per_node_max > 1;
 }
 
 double nvls_goodput(const GroupShape& shape, const Transport& transport) {

@@ -21,6 +21,8 @@ struct RingSteps {
 [[nodiscard]] Duration low_latency(Collective op, Protocol protocol, double hops, const GroupShape& shape,
                                    const Transport& transport);
 
+/// Part of the node's NVLink that the rings of a group fill: less than 1 for some GPUs of a mesh.
+[[nodiscard]] double ring_part(const GroupShape& shape, const Transport& transport);
 /// Bus bandwidth of rings inside a node, for groups of this shape.
 [[nodiscard]] Bandwidth ring_rate(const GroupShape& shape, const Transport& transport);
 /// Message bytes a second of the Simple protocol's best algorithm, on links of the shape's nominal rates.

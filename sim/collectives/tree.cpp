@@ -1,7 +1,8 @@
-// Tree: an all-reduce over several nodes as a double binary tree of nodes and a chain inside each node. The message
-// is reduced up the chain and the tree, and comes down the same way.
+// Tree: an all-reduce over several nodes as a double binary tree of nodes and a chain inside each node, which follows
+// the node's rings (layout_rings.h). The message is reduced up the chain and the tree, and comes down the same way.
 #include "sim/collectives/algorithms.h"
 #include "sim/collectives/double_tree.h"
+#include "sim/collectives/layout_rings.h"
 #include "sim/collectives/timing.h"
 
 namespace foretrain {
@@ -16,40 +17,37 @@ double chain_goodput(double ring_goodput, std::size_t g) {
 
 double ring_goodput(const NodeTransport& node) { return node.ring_rate_across.value_or(node.ring_rate) / node.line; }
 
-/// Channel c's chain runs c, c+1, ... round the node, up and down. Added up, the edge from i to its follower is in all
-/// channels but the one that starts at the follower.
-void add_chains(UsageSum& sum, const GroupLayout& layout, double ring) {
-  const std::size_t channels = layout.ranks_per_node_min();
-  const double left_out = 1.0 / static_cast<double>(channels);
-  for (const GroupLayout::Node& node : layout.nodes) {
-    const std::size_t g = node.gpus.size();
-    if (g <= 1) continue;
-    const double goodput = chain_goodput(ring, g);
-    for (std::size_t i = 0; i < g; ++i) {
-      const std::size_t next = (i + 1) % g;
-      const double wire = next < channels ? 1.0 - left_out : 1.0;
-      sum.route(node.gpus[i], node.gpus[next], 0, wire, goodput, goodput);
-      sum.route(node.gpus[next], node.gpus[i], 0, wire, goodput, goodput);
+/// Channel c's chain runs from member c round each ring of the node, up and down. Added up, an edge of a ring is in all
+/// channels but the one that starts where it leads.
+void add_chains(UsageSum& sum, const GroupLayout& layout, const LayoutRings& rings, double ring) {
+  const double left_out = 1.0 / static_cast<double>(rings.channels());
+  for (std::size_t n = 0; n < layout.nodes.size(); ++n) {
+    const std::vector<GpuId>& gpus = layout.nodes[n].gpus;
+    const double goodput = chain_goodput(ring, gpus.size());
+    for (const RingArc& arc : rings.arcs(n)) {
+      const double wire = (arc.to < rings.channels() ? 1.0 - left_out : 1.0) * rings.share(n);
+      sum.route(gpus[arc.from], gpus[arc.to], 0, wire, goodput, goodput);
+      sum.route(gpus[arc.to], gpus[arc.from], 0, wire, goodput, goodput);
     }
   }
 }
 
-/// The same as one tree of GPUs: the edges between the nodes' c-th members, and below each its node's chain.
-std::vector<TreeEdge> channel_tree(const GroupLayout& layout, std::size_t tree, std::size_t channel,
-                                   const Transport& transport) {
+/// The same as one tree of GPUs: the edges between the nodes' members of a lane's channel, and below each its chain.
+std::vector<TreeEdge> lane_tree(const GroupLayout& layout, const LayoutRings& rings, std::size_t tree,
+                                const RingLane& lane, const Transport& transport) {
   std::vector<TreeEdge> edges =
-      tree_edges(layout, tree, channel, transport.network.efficiency, transport.network.tree_step);
+      tree_edges(layout, tree, lane.channel, transport.network.efficiency, transport.network.tree_step);
   const std::size_t between = edges.size();
-  for (const GroupLayout::Node& node : layout.nodes) {
-    const std::size_t g = node.gpus.size();
-    if (g <= 1) continue;
+  for (std::size_t n = 0; n < layout.nodes.size(); ++n) {
+    const std::vector<GpuId> chain = rings.members(n, lane.rings[n], lane.channel);
+    if (chain.size() <= 1) continue;
     std::optional<std::uint32_t> above;
     for (std::uint32_t e = 0; e < between; ++e)
-      if (edges[e].child == node.gpus[channel]) above = e;
-    const double goodput = chain_goodput(ring_goodput(transport.node), g);
-    for (std::size_t i = 1; i < g; ++i) {
-      edges.push_back({.parent = node.gpus[(channel + i - 1) % g],
-                       .child = node.gpus[(channel + i) % g],
+      if (edges[e].child == chain.front()) above = e;
+    const double goodput = chain_goodput(ring_goodput(transport.node), chain.size());
+    for (std::size_t i = 1; i < chain.size(); ++i) {
+      edges.push_back({.parent = chain[i - 1],
+                       .child = chain[i],
                        .above = above,
                        .in_node_goodput = goodput,
                        .between_goodput = goodput,
@@ -89,24 +87,24 @@ class Tree final : public CollectiveAlgorithm {
                                          const CollectiveContext& context) const override {
     if (layout.ranks() <= 1) return {};
     UsageSum sum(context);
-    add_chains(sum, layout, ring_goodput(context.transport.node));
+    add_chains(sum, layout, LayoutRings(context.fabric, layout), ring_goodput(context.transport.node));
     add_double_tree(sum, layout, context.transport.network.efficiency);
     return sum.take();
   }
 
-  /// Every piece goes up its channel's tree and, once it is whole at the root, down again.
+  /// Every piece goes up its lane's tree and, once it is whole at the root, down again.
   [[nodiscard]] SendGraph sends(Collective op, Protocol protocol, Bytes size, const GroupLayout& layout,
                                 const CollectiveContext& context) const override {
     SendGraph graph;
     if (layout.ranks() <= 1) return graph;
     const GroupShape shape = shape_of(context.fabric, layout);
     graph.launch = timing::launch(shape, context.transport);
-    const std::size_t channels = layout.ranks_per_node_min();
-    const double line = static_cast<double>(size.count()) / (2.0 * static_cast<double>(channels));
-    const std::uint32_t pieces = pieces_of(line, context.pieces);
-    for (std::size_t c = 0; c < channels; ++c) {
+    const LayoutRings rings(context.fabric, layout);
+    for (const RingLane& lane : rings.crossed_lanes()) {
+      const double line = static_cast<double>(size.count()) * lane.share / 2;
+      const std::uint32_t pieces = pieces_of(line, context.pieces);
       for (std::size_t tree = 0; tree < 2; ++tree) {
-        TreePipeline way(graph, channel_tree(layout, tree, c, context.transport), line / pieces);
+        TreePipeline way(graph, lane_tree(layout, rings, tree, lane, context.transport), line / pieces);
         for (std::uint32_t p = 0; p < pieces; ++p) {
           way.reduce();
           way.broadcast(way.at_root());

@@ -83,11 +83,6 @@ struct Candidate {
   double estimate = 0;  ///< seconds, NCCL's
 };
 
-/// Candidates within 10 % of NCCL's best. Its table moves by as much from version to version (NVLSTree's network step,
-/// 14 us up to 2.28 and 20.9 since, is 10 % of a call of 16 MiB on two nodes; LL's caps on Hopper grew 1.6 times and
-/// more in 2.23), and the clusters that it is held against run many of them: docs/collectives.md, "The choice".
-constexpr double near_tie = 1.1;
-
 Choice pick(const std::vector<Candidate>& ranked, Collective op, Bytes size, const GroupShape& shape,
             const Transport& transport) {
   double least = std::numeric_limits<double>::infinity();
@@ -134,7 +129,7 @@ Choice choose(Collective asked, Bytes size, const GroupShape& shape, const Trans
               const Forced& asked_for) {
   const Collective op = played_as(asked);
   if (is_point_to_point(op)) {
-    const bool two_hop = op == Collective::all_to_all && asked_for.algorithm == Algorithm::two_hop;
+    const bool two_hop = is_all_to_all(op) && asked_for.algorithm == Algorithm::two_hop;
     return {two_hop ? Algorithm::two_hop : Algorithm::pairwise, Protocol::simple};
   }
   if (shape.ranks <= 1) return {Algorithm::ring, Protocol::simple};

@@ -2,22 +2,14 @@
 //
 //   foretrain_bench --benchmark_filter=all_to_all/1024
 #include <benchmark/benchmark.h>
-#include <sys/resource.h>
 
 #include "tests/bench/network_cases.h"
+#include "tests/bench/peak.h"
 
 namespace foretrain::bench {
 namespace {
 
-constexpr double megabyte = 1e6;
 constexpr std::uint64_t seed = 1;
-
-/// Peak of the process: run one case at a time to read it.
-double peak_megabytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) * 1024 / megabyte;  // Linux counts in KiB
-}
 
 void report(benchmark::State& state, const FluidNetwork& network, const Outcome& outcome) {
   state.counters["flows"] = static_cast<double>(outcome.flows);

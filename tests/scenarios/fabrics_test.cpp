@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "scenarios/graphml.h"
 #include "tests/scenarios/support.h"
 
 namespace foretrain {
@@ -173,6 +177,51 @@ TEST(GraphKeys, MistakesAreNamed) {
   EXPECT_THAT(with("tier: edge", "teir: edge"), HasSubstr("unknown key 'teir', did you mean 'tier'?"));
   EXPECT_THAT(with("count: 2", "count: 0"), HasSubstr("0 is out of range"));
   EXPECT_THAT(mistakes(on(2, "{kind: graph}")), HasSubstr("missing key 'vertices'"));
+}
+
+/// The transport's rates of rings are those of its own NVLink: a server with less of it has rings in proportion.
+TEST(GraphKeys, ServersHaveTheirOwnNvlinks) {
+  const auto line = [](const std::string& links) {
+    const std::string vertices =
+        "{name: a, kind: gpu, node: 0}, {name: b, kind: gpu, node: 0}, {name: s, kind: nvswitch, node: 0}, "
+        "{name: p, kind: pcie, node: 0}, {name: n, kind: nic, node: 0}";
+    const std::string graph = fmt::format("{{kind: graph, vertices: [{}], links: [{}]}}", vertices, links);
+    const Scenario s = loads_back(on(2, graph));
+    const Transport h100 = parse(good).cluster.transport;
+    const NodeTransport& node = s.cluster.transport.node;
+    EXPECT_NEAR(node.ring_rate / node.line, h100.node.ring_rate / h100.node.line, 1e-9);
+    return node.line;
+  };
+  const std::string pcie =
+      "{from: a, to: p, bandwidth: 64GB/s}, {from: b, to: p, bandwidth: 32GB/s}, {from: n, to: p, "
+      "bandwidth: 64GB/s}, {from: s, to: p, bandwidth: 1GB/s}";
+  const auto with = [&](const std::string& nvlinks) { return line(nvlinks + pcie); };
+  EXPECT_EQ(with("{from: a, to: s, bandwidth: 25GB/s, count: 8}, {from: s, to: b, bandwidth: 25GB/s, count: 18}, "),
+            gigabytes_per_second(200));
+  EXPECT_EQ(with("{from: a, to: b, bandwidth: 50GB/s, count: 2}, {from: a, to: b, bandwidth: 20GB/s}, "),
+            gigabytes_per_second(120));
+  EXPECT_EQ(with(""), gigabytes_per_second(32));
+}
+
+/// A large graph of a file stays there, so that the canonical text loads.
+TEST(GraphKeys, OfALargeFileAreCanonicallyTheFile) {
+  constexpr std::uint32_t nodes = 4096;
+  GraphSpec graph;
+  graph.vertices.push_back({.name = "leaf", .kind = VertexKind::leaf, .node = {}, .group = {}});
+  for (std::uint32_t n = 0; n < nodes; ++n) {
+    graph.vertices.push_back({.name = fmt::format("gpu{}", n), .kind = VertexKind::gpu, .node = n, .group = {}});
+    graph.vertices.push_back({.name = fmt::format("nic{}", n), .kind = VertexKind::nic, .node = n, .group = {}});
+    graph.cables.push_back({2 * n + 1, 2 * n + 2, gigabytes_per_second(64), nanoseconds(500), "pcie"});
+    graph.cables.push_back({2 * n + 2, 0, gigabytes_per_second(50), nanoseconds(600), "nic"});
+  }
+  const auto folder = std::filesystem::temp_directory_path() / "foretrain-large-graph-test";
+  std::filesystem::create_directories(folder);
+  const auto file = folder / "it's large.graphml";
+  std::ofstream(file) << to_graphml(graph);
+  const Scenario s = loads_back(on(nodes, "{kind: graph, file: \"" + file.string() + "\"}"));
+  EXPECT_LT(to_yaml(s).size(), 10'000U);
+  EXPECT_THAT(to_yaml(s), HasSubstr("file: \"" + file.string() + "\""));
+  std::filesystem::remove_all(folder);
 }
 
 // --- Nodes --------------------------------------------------------------------------------------------------------

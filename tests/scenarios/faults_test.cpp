@@ -254,9 +254,12 @@ TEST(FaultSection, AllMistakesAtOnceWithTheNearestName) {
 }
 
 TEST(FaultSection, PartitionIsRefusedAtLoad) {
-  EXPECT_THAT(mistakes(with("  - {nic: node0/nic3, state: down}\n")),
-              HasSubstr("s.yaml:10:11: faults: the faults cut the fabric apart: node0/gpu3 can no longer reach "
-                        "node1/gpu0 (1 of 16 GPUs have lost 8)"));
+  std::string all;
+  for (int n = 0; n < 8; ++n) all += "  - {nic: node0/nic" + std::to_string(n) + ", state: down}\n";
+  EXPECT_THAT(mistakes(with(all)),
+              HasSubstr("s.yaml:10:11: faults: the faults cut the fabric apart: node0/gpu0 can no longer reach "
+                        "node1/gpu0 (8 of 16 GPUs have lost 8)"));
+  EXPECT_EQ(mistakes(with("  - {nic: node0/nic3, state: down}\n")), "");  // by its neighbours' NICs
   EXPECT_EQ(mistakes(with("  - {nic: node0/nic3, bandwidth: 0.01}\n")), "");
 }
 

@@ -79,8 +79,9 @@ TEST(Settings, ListsAndMapsAreYaml) {
 
 TEST(Settings, UnknownPath) {
   EXPECT_EQ(mistakes(good, {"parallelism.tpp=4"}),
-            "--set parallelism.tpp=4: unknown key 'tpp', did you mean 'tp'?; allowed: tp, cp, pp, dp, "
-            "sequence_parallel, zero, schedule, order, overlap, bucket_parameters");
+            "--set parallelism.tpp=4: unknown key 'tpp', did you mean 'tp'?; allowed: tp, cp, pp, dp, ep, "
+            "etp, sequence_parallel, zero, schedule, hsdp, sharding, gradient_sync, context, experts, stage_layers, "
+            "order, overlap, bucket_parameters, offload");
   EXPECT_EQ(mistakes(good, {"paralelism.tp=4"}),
             "--set paralelism.tp=4: unknown key 'paralelism', did you mean 'parallelism'?; allowed: name, model, "
             "cluster, training, parallelism, network, faults");

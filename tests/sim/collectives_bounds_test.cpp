@@ -97,6 +97,8 @@ double across(Collective op, double a, double n, bool root_in_a) {
     case Collective::reduce_scatter:
       return (n - a) / n;
     case Collective::all_to_all:
+    case Collective::all_to_allv:  // of equal parts here
+    case Collective::all_to_allv_back:
       return a * (n - a) / n;
     case Collective::broadcast:
       return root_in_a ? 1 : 0;
@@ -107,6 +109,7 @@ double across(Collective op, double a, double n, bool root_in_a) {
     case Collective::scatter:
       return root_in_a ? (n - a) / n : 0;
     case Collective::send_recv:
+    case Collective::shift:  // depends on who is whose neighbour
     case Collective::barrier:
       break;
   }
@@ -163,7 +166,7 @@ TEST(Bounds, NoAlgorithmBeatsBisectionAndInjection) {
       const auto cuts = plain_cuts(s.fabric);
       std::size_t compared = 0;
       for (const Collective op : all_collectives) {
-        if (op == Collective::send_recv || op == Collective::barrier) continue;
+        if (op == Collective::send_recv || op == Collective::shift || op == Collective::barrier) continue;
         const double bound = bound_of(cuts, op, static_cast<double>(group.size()));
         for (const Algorithm how : all_algorithms) {
           if (!s.supports(how, op, group)) continue;

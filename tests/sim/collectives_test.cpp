@@ -13,6 +13,7 @@
 #include "sim/network.h"
 #include "sim/simulate.h"
 #include "tests/sim/hand_made_fabric.h"
+#include "topology/faults.h"
 
 namespace foretrain {
 namespace {
@@ -88,7 +89,7 @@ TEST(Collectives, BusBandwidthFactorsOfNcclTests) {
   EXPECT_DOUBLE_EQ(busbw_factor(Collective::all_gather, 8), 7.0 / 8);
   EXPECT_DOUBLE_EQ(busbw_factor(Collective::reduce_scatter, 6), 5.0 / 6);
   EXPECT_DOUBLE_EQ(busbw_factor(Collective::all_to_all, 3), 2.0 / 3);
-  for (const Collective op : {Collective::broadcast, Collective::reduce, Collective::send_recv}) {
+  for (const Collective op : {Collective::broadcast, Collective::reduce, Collective::send_recv, Collective::shift}) {
     EXPECT_EQ(busbw_factor(op, 8), 1.0);
   }
 }
@@ -164,6 +165,27 @@ TEST(Ring, AllReduceIsReduceScatterThenAllGatherOnEveryLink) {
     const double alone = 1 / link_rate(s.fabric, s.usage(Algorithm::ring, Collective::all_reduce, group));
     EXPECT_NEAR(alone / together, 1.0, 1e-12);
   }
+}
+
+/// Rail 3's channel leaves and enters node 0 by the seven other NICs: 8/7 of their bytes, so 7/8 of the rate.
+TEST(Ring, GoesByTheNeighboursNicsWhereOneIsDown) {
+  const Fabric whole = hand_made({});
+  const FaultReading dead = resolve(whole, std::vector<FabricFault>{{FabricFault::Kind::nic, "node0/nic3", 0}});
+  ASSERT_TRUE(dead.mistakes.empty());
+  const Fabric degraded = with_faults(whole, dead.remaining);
+  const Transport transport;
+  const auto slowest_nic = [&](const Fabric& fabric) {
+    const auto router = make_router(Routing::spread, fabric, 1);
+    const GroupLayout layout(fabric, first_gpus(16));
+    EXPECT_EQ(shape_of(fabric, layout).nic, gigabits_per_second(400));
+    double most = 0;
+    for (const Usage& use : algorithm(Algorithm::ring)
+                                .usage(Collective::all_gather, Protocol::simple, layout, {fabric, *router, transport}))
+      if (fabric.tiers()[fabric.link(use.link).tier.index()].name == "nic") most = std::max(most, use.wire);
+    return most;
+  };
+  EXPECT_NEAR(slowest_nic(degraded) / slowest_nic(whole), 8.0 / 7, 1e-9);
+  EXPECT_EQ(shape_of(degraded, GroupLayout(degraded, first_gpus(16))).nics_per_node, 7U);
 }
 
 TEST(Ring, BroadcastAndReduceAreOneChainOfNMinus1Edges) {
@@ -364,6 +386,16 @@ TEST(ClosedForm, SendRecvTakesOneNvlinkOrOneNic) {
               whole((16 - 6 * 1.2) * us), size, 0.8 * 450e9);
   expect_time(s.call(Collective::send_recv, mebibytes(64), {GpuId{1}, GpuId{9}}, Algorithm::pairwise, Protocol::simple),
               whole((16 - 7 * 1.2 + 35) * us), size, 0.87 * 50e9);
+}
+
+/// Each GPU sends to the next and receives from the one before: inside a node over NVLink, at its two ends over a NIC.
+TEST(ClosedForm, ShiftTakesOneStepOfARing) {
+  const Setting s({.nodes = 2, .gpus = 8});
+  const double size = 64 << 20;
+  expect_time(s.call(Collective::shift, mebibytes(64), first_gpus(8), Algorithm::pairwise, Protocol::simple),
+              whole(16 * us), size, 0.8 * 450e9);
+  expect_time(s.call(Collective::shift, mebibytes(64), first_gpus(16), Algorithm::pairwise, Protocol::simple),
+              whole((16 + 35) * us), size, 0.87 * 50e9);
 }
 
 TEST(ClosedForm, TwoNodeTreesReach1875TimesTheNics) {

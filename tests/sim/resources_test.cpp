@@ -60,13 +60,15 @@ RC_GTEST_PROP(Resources, reduced_and_whole_systems_have_the_same_rates_whatever_
     cap.push_back(*rc::gen::element(uncapped, uncapped, 10e9, 60e9));
     weight.push_back(*rc::gen::element(0.5, 1.0, 1.0, 2.0));
   }
-  const ResourceMap map = reduce_links(fabric, usage, cap);
+  const ResourceTable map = reduce_links(fabric, usage, cap);
   RC_ASSERT(map.capacity.size() <= fabric.link_count());
   std::vector<std::size_t> active;
   for (std::size_t s = 0; s < shapes; ++s)
     if (*rc::gen::arbitrary<bool>()) active.push_back(s);
   const auto whole = rates(link_capacities(fabric), as_loads(usage), cap, weight, active);
-  const auto reduced = rates(map.capacity, map.loads, cap, weight, active);
+  std::vector<std::vector<Load>> left;
+  for (std::size_t s = 0; s < map.shapes(); ++s) left.emplace_back(map.of(s).begin(), map.of(s).end());
+  const auto reduced = rates(map.capacity, left, cap, weight, active);
   for (std::size_t i = 0; i < active.size(); ++i) RC_ASSERT(std::abs(whole[i] - reduced[i]) <= 1e-6 * whole[i]);
 }
 
@@ -94,7 +96,7 @@ TEST(Resources, a_trunk_as_wide_as_what_feeds_it_is_left_out_and_a_narrower_one_
       usage.push_back({{out_of(g, leaf), 1, 1}, {trunk, 1, 1}});
       std::sort(usage.back().begin(), usage.back().end(), [](auto& x, auto& y) { return x.link < y.link; });
     }
-    const ResourceMap map = reduce_links(fabric, usage, {uncapped, uncapped});
+    const ResourceTable map = reduce_links(fabric, usage, std::vector{uncapped, uncapped});
     bool kept = false;
     for (const auto& links : map.links) kept = kept || std::find(links.begin(), links.end(), trunk) != links.end();
     EXPECT_EQ(kept, narrow);
@@ -109,7 +111,7 @@ TEST(Resources, links_loaded_alike_become_one_as_narrow_as_the_narrowest) {
   std::vector<Usage> shape;
   for (const LinkShare& s : path) shape.push_back({s.link, 1, 1});
   std::sort(shape.begin(), shape.end(), [](auto& x, auto& y) { return x.link < y.link; });
-  const ResourceMap map = reduce_links(fabric, {shape}, {uncapped});
+  const ResourceTable map = reduce_links(fabric, std::vector<std::vector<Usage>>{shape}, std::vector{uncapped});
   ASSERT_EQ(map.capacity.size(), 1U);  // GPU, PCIe, NIC, leaf, NIC, PCIe: one chain
   EXPECT_EQ(map.capacity[0], 50e9);
   EXPECT_EQ(map.links[0].size(), 2U);  // the two NIC cables; PCIe is twice as wide

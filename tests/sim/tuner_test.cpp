@@ -6,6 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -59,7 +60,7 @@ RC_GTEST_PROP(Tuner, NeverNvlsOnAmpere, ()) {
   RC_ASSERT(choice.algorithm != Algorithm::nvls && choice.algorithm != Algorithm::nvls_tree);
 }
 
-RC_GTEST_PROP(Tuner, PicksSomethingWithin10PercentOfNcclsBest, ()) {
+RC_GTEST_PROP(Tuner, PicksSomethingWithinATieOfNcclsBest, ()) {
   const auto nodes = *rc::gen::inRange<std::uint32_t>(1, 200);
   const auto per_node = *rc::gen::inRange<std::uint32_t>(1, 9);
   RC_PRE(nodes * per_node > 1U);
@@ -73,9 +74,46 @@ RC_GTEST_PROP(Tuner, PicksSomethingWithin10PercentOfNcclsBest, ()) {
   for (const Algorithm a : all_algorithms) {
     for (const Protocol p : all_protocols) {
       const auto other = nccl_estimate(op, {a, p}, size, group, h100());
-      if (other) RC_ASSERT(chosen->seconds() <= 1.1 * other->seconds() * (1 + 1e-9) + 1e-12);
+      if (other) RC_ASSERT(chosen->seconds() <= near_tie * other->seconds() * (1 + 1e-9) + 1e-12);
     }
   }
+}
+
+/// NCCL 2.20's estimate of an all-reduce, by 2.30's and what the latencies differ by: NVLS and NVLSTree took 23 us for
+/// 25, a network step of NVLSTree 14 for 20.9, a tree's Simple 28 a step over NVLink and no base for 4 and 8.4.
+double estimate_2_20_us(Choice choice, double estimate_us, const GroupShape& group) {
+  const double steps = 2 * std::floor(std::log2(group.nodes));
+  if (choice.algorithm == Algorithm::nvls) return estimate_us - 2;
+  if (choice.algorithm == Algorithm::nvls_tree) return estimate_us - 2 - steps * 6.9;
+  const bool simple_tree = choice.algorithm == Algorithm::tree && choice.protocol == Protocol::simple;
+  return simple_tree ? estimate_us - 8.4 + 2.0 * (group.per_node_max - 1) * 24 : estimate_us;
+}
+
+/// The width of a tie is what NCCL's own versions differ by: the pick of 2.20 never lies outside it by the estimates of
+/// 2.30, and at the worst point fills it.
+TEST(Tuner, ATieIsAsWideAsTheDisagreementOfNcclsVersions) {
+  double widest = 1;
+  int differ = 0;
+  for (const std::uint32_t nodes : {1U, 2U, 3U, 4U, 8U, 16U, 32U, 64U, 128U})
+    for (int exponent = 10; exponent <= 34; ++exponent) {
+      const GroupShape group = shape(nodes);
+      double best = std::numeric_limits<double>::infinity(), best_2_20 = best, picked = best;
+      for (const Algorithm a : all_algorithms)
+        for (const Protocol p : all_protocols) {
+          const auto estimate = nccl_estimate(Collective::all_reduce, {a, p}, bytes(1LL << exponent), group, h100());
+          if (!estimate) continue;
+          const double us = estimate->seconds() * 1e6, us_2_20 = estimate_2_20_us({a, p}, us, group);
+          best = std::min(best, us);
+          if (us_2_20 >= best_2_20) continue;
+          best_2_20 = us_2_20;
+          picked = us;
+        }
+      differ += picked > best ? 1 : 0;
+      widest = std::max(widest, picked / best);
+    }
+  EXPECT_EQ(differ, 21);
+  EXPECT_LE(widest, near_tie);
+  EXPECT_GT(widest, near_tie - 0.05);
 }
 
 TEST(Tuner, BroadcastAndReduceAreRings) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/tools/run_foretrain.h"
 #include "tests/tools/scratch.h"
 #include "tools/commands/command.h"
 
@@ -19,18 +20,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Json = nlohmann::ordered_json;
-
-struct Ran {
-  int status = 0;
-  std::string out, err;
-};
-
-Ran foretrain_with(const std::vector<std::string>& args) {
-  std::ostringstream out;
-  std::ostringstream err;
-  const int status = run_command(args, {.out = out, .err = err});
-  return {status, out.str(), err.str()};
-}
 
 const std::string small = std::string(FORETRAIN_SOURCE_DIR) + "/scenarios/llama3-8b-one-node.yaml";
 
@@ -78,8 +67,10 @@ TEST(Command, EveryCommandHelpsWithALineAnOptionAndAtLeastTwoExamples) {
 
 TEST(Command, MisspeltWords) {
   expect_mistake({"rn"},
-                 "foretrain: unknown command 'rn', did you mean 'run'?; allowed: run, topology, collective, import");
-  expect_mistake({"simulate"}, "foretrain: unknown command 'simulate'; allowed: run, topology, collective, import");
+                 "foretrain: unknown command 'rn', did you mean 'run'?; allowed: run, memory, topology, collective, "
+                 "schedule, import");
+  expect_mistake({"simulate"},
+                 "foretrain: unknown command 'simulate'; allowed: run, memory, topology, collective, schedule, import");
   expect_mistake({"--verson"},
                  "foretrain: unknown option '--verson', did you mean '--version'?; allowed: --help, --version");
   expect_mistake({"run", "x.yaml", "--jsn", "a"},
@@ -110,6 +101,29 @@ TEST(Command, OutputsThatCannotBe) {
                  "cannot write '" + (scratch / "none/x.json") + "': there is no folder '" + (scratch / "none") + "'");
 }
 
+TEST(MemoryCommand, PlaysTheStepAndNamesTheVerdict) {
+  const Ran ran = foretrain_with({"memory", small, "--json", "-"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const Json json = Json::parse(ran.out);
+  ASSERT_EQ(json["stages"].size(), 1U);
+  std::int64_t parts = 0;
+  for (const auto& [part, size] : json["stages"][0]["parts_bytes"].items()) parts += size.get<std::int64_t>();
+  EXPECT_EQ(parts, json["memory"]["peak_bytes"]);
+  EXPECT_EQ(json["memory"]["fits"], json["memory"]["verdict"] != "does_not_fit");
+  EXPECT_GT(json["stages"][0]["peak_at_s"], 0);
+  // The same as `run` says.
+  const Json whole = Json::parse(foretrain_with({"run", small, "--json", "-"}).out);
+  EXPECT_EQ(whole["memory"], json["memory"]);
+}
+
+// Twenty times the tokens a microbatch cannot fit; it is no mistake to ask.
+TEST(MemoryCommand, SaysWhatDoesNotFitAndExitsWith0) {
+  const Ran ran = foretrain_with({"memory", small, "--set", "training.sequence_length=163840"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("DOES NOT FIT"));
+  EXPECT_THAT(ran.out, HasSubstr("largest: activations"));
+}
+
 std::vector<std::string> collective(std::vector<std::string> more) {
   std::vector<std::string> args = {"collective", "--cluster", "dgx-h100-ndr", "--gpus", "8"};
   args.insert(args.end(), more.begin(), more.end());
@@ -119,7 +133,14 @@ std::vector<std::string> collective(std::vector<std::string> more) {
 TEST(CollectiveCommand, Mistakes) {
   expect_mistake(collective({"--op", "allreduce2"}),
                  "foretrain collective: --op: unknown 'allreduce2', did you mean 'all_reduce'?; allowed: all_reduce, "
-                 "all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv, gather, scatter, barrier");
+                 "all_gather, reduce_scatter, broadcast, reduce, all_to_all, send_recv, gather, scatter, barrier, "
+                 "all_to_allv, all_to_allv_back, shift");
+  expect_mistake(collective({"--imbalance", "2"}),
+                 "foretrain collective: --imbalance: only of all_to_allv and all_to_allv_back, not of all_reduce");
+  expect_mistake(collective({"--op", "all_to_allv", "--imbalance", "0.5"}),
+                 "foretrain collective: --imbalance 0.5: allowed: 1 to the number of ranks, 8");
+  expect_mistake(collective({"--op", "all_to_allv", "--copies-per-node", "0"}),
+                 "foretrain collective: --copies-per-node 0: allowed: 1 to 1024");
   expect_mistake(collective({"--proto", "LL12"}),
                  "foretrain collective: --proto: unknown 'LL12', did you mean 'll128'?; allowed: ll, ll128, simple");
   expect_mistake(collective({"-b", "1M", "-e", "8"}), "foretrain collective: -b 1048576 is above -e 8");
@@ -188,6 +209,16 @@ TEST(CollectiveCommand, ExamplesOfTheHelpWork) {
     ++ran_examples;
   }
   EXPECT_EQ(ran_examples, 2U);
+}
+
+/// The first rank's NVLink takes twice the mean.
+TEST(CollectiveCommand, ImbalanceIsTheHottestRanksTime) {
+  const auto transfer_us = [](const std::string& imbalance) {
+    const Json table = collective_json({"--cluster", "dgx-h100-ndr", "--gpus", "8", "--op", "all_to_allv",
+                                        "--imbalance", imbalance, "-b", "1", "-e", "1G", "-f", "1073741824"});
+    return table["rows"][1]["time_us"].get<double>() - table["rows"][0]["time_us"].get<double>();
+  };
+  EXPECT_NEAR(transfer_us("2") / transfer_us("1"), 2, 1e-4);
 }
 
 // 128 MiB among one GPU of each of 4 nodes: over the NIC of that rail alone, 50 GB/s at the goodput of InfiniBand.

@@ -14,8 +14,8 @@
 
 #include "scenarios/graphml.h"
 #include "scenarios/scenario.h"
+#include "tests/tools/run_foretrain.h"
 #include "tests/tools/scratch.h"
-#include "tools/foretrain.h"
 #include "topology/analysis.h"
 
 namespace foretrain {
@@ -359,16 +359,6 @@ TEST(ImportMistakes, MuchMarkup) {
 
 // --- the command ---------------------------------------------------------------------------------------------------
 
-struct Ran {
-  int status = 0;
-  std::string out, err;
-};
-Ran foretrain_with(const std::vector<std::string>& args) {
-  std::ostringstream out, err;
-  const int status = run_command(args, {.out = out, .err = err});
-  return {status, out.str(), err.str()};
-}
-
 TEST(ImportCommand, WritesAClusterThatTheOthersTake) {
   const Scratch scratch;
   const std::string cluster = scratch / "mine.yaml";
@@ -417,7 +407,7 @@ TEST(ImportCommand, Misuse) {
   EXPECT_EQ(
       mistake({"slurm", file, "-o", "-"}),
       "foretrain import: unknown kind 'slurm'; allowed: ibnetdiscover, nccl-topo, nvidia-smi-topo, slurm-topology, "
-      "graphml\n");
+      "graphml, hf-config\n");
   EXPECT_EQ(mistake({"slurm-topology", file}),
             "foretrain import: -o is missing; needed: the file to write, or - for standard output\n");
   EXPECT_THAT(mistake({"slurm-topology", file, "-o", "-", "--gpu", "h100"}),
@@ -426,6 +416,52 @@ TEST(ImportCommand, Misuse) {
               HasSubstr("--nic 0B/s; allowed: above 0"));
   EXPECT_THAT(mistake({"slurm-topology", "/nonexistent", "-o", "-"}),
               HasSubstr("/nonexistent: cannot be read: no such file"));
+}
+
+// --- models --------------------------------------------------------------------------------------------------------
+
+const std::string small_config =
+    "{\"model_type\": \"qwen3\", \"hidden_size\": 64, \"num_hidden_layers\": 2, \"num_attention_heads\": 4,\n"
+    " \"intermediate_size\": 128, \"vocab_size\": 1000}\n";
+
+TEST(ImportModel, WritesAModelWithItsAssumptions) {
+  const Scratch scratch;
+  put(scratch / "config.json", small_config);
+  const Ran ran = foretrain_with({"import", "hf-config", scratch / "config.json", "-o", scratch / "tiny.yaml"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  // Two layers: QKV and projection 64 x 4 x 4 x 128, MLP 3 x 64 x 128, norms 2 x 64 + 2 x 128; twice 1000 x 64; 64.
+  const int parameters = 2 * (4 * 64 * 512 + 3 * 64 * 128 + 2 * 64 + 2 * 128) + 2 * 64'000 + 64;
+  const std::string assumed = "assumed: head_dim 128, which the family has where none is said\n";
+  EXPECT_EQ(ran.err,
+            fmt::format("{0}{1} parameters, {1} of them active: {2}\n", assumed, parameters, scratch / "tiny.yaml"));
+  const std::string text = content_of(scratch / "tiny.yaml");
+  EXPECT_THAT(text, HasSubstr(fmt::format("# From config.json (hf-config): {} parameters.\n# {}name: tiny\nlayers: 2\n",
+                                          parameters, assumed)));
+  put(scratch / "s.yaml",
+      "model: ./tiny.yaml\ncluster: {use: dgx-h100-ndr, gpus: 8}\ntraining: {sequence_length: 128, global_batch: 8}\n");
+  const Scenario s = load_scenario(scratch / "s.yaml", {}, default_catalogue());
+  EXPECT_EQ(s.model.parameters(), parameters);
+  EXPECT_EQ(s.model.head_dim, 128);
+}
+
+TEST(ImportModel, GoesToStandardOutputByDefault) {
+  const Scratch scratch;
+  put(scratch / "config.json", small_config);
+  const Ran ran = foretrain_with({"import", "hf-config", scratch / "config.json"});
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("name: config\nlayers: 2\nhidden: 64\n"));
+}
+
+TEST(ImportModel, Misuse) {
+  const Scratch scratch;
+  put(scratch / "config.json", "{\"model_type\": \"llama\",\n \"hidden_size\": 0}");
+  const Ran ran = foretrain_with({"import", "hf-config", scratch / "config.json", "-o", scratch / "m.yaml"});
+  EXPECT_EQ(ran.status, 2);
+  EXPECT_THAT(ran.err,
+              HasSubstr("config.json:2:17: hidden_size: 0 is out of range; allowed: a whole number from 1 to"));
+  EXPECT_EQ(scratch.listing(), "config.json");
+  EXPECT_EQ(foretrain_with({"import", "hf-config", scratch / "config.json", "--gpu", "h100-80gb"}).err,
+            "foretrain import: --gpu is for clusters; allowed with hf-config: -o FILE\n");
 }
 
 // --- the reference collection --------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include "tests/tools/samples.h"
 #include "tools/output/collective_table.h"
 #include "tools/output/json.h"
+#include "tools/output/memory_table.h"
 #include "tools/output/summary.h"
 #include "tools/output/topology_table.h"
 #include "tools/output/yaml_to_json.h"
@@ -42,7 +43,7 @@ Result crowded_result() {
   r.communication.resize(40, r.communication.front());
   r.tiers.resize(20, r.tiers.front());
   r.hottest.resize(20, {std::string(80, 'f'), std::string(80, 't'), "nic", 1, 123456});
-  r.memory.fits = false;
+  r.memory.verdict = Verdict::does_not_fit;
   return r;
 }
 
@@ -89,10 +90,29 @@ TEST(Summary, PlainUnlessAsked) {
 TEST(Summary, SaysWhetherItFits) {
   Result r = sample_result();
   EXPECT_THAT(summary(r, {}), HasSubstr("peak 70.0 GiB of 80.0 GiB on stage 0 at 3.500 s: fits, 10.0 GiB free"));
-  r.memory.fits = false;
+  r.memory.verdict = Verdict::at_risk;
+  r.memory.pressure = 1.05;
   r.memory.peak_bytes = 84LL << 30;
-  EXPECT_THAT(summary(r, {}),
-              HasSubstr("peak 84.0 GiB of 80.0 GiB on stage 0 at 3.500 s: DOES NOT FIT, 4.00 GiB over"));
+  EXPECT_THAT(summary(r, {}), HasSubstr("at 3.500 s: AT RISK (105 %), 4.00 GiB over"));
+  r.memory.verdict = Verdict::does_not_fit;
+  r.memory.pressure = 1.1;
+  r.memory.peak_bytes = 88LL << 30;
+  EXPECT_THAT(summary(r, {}), HasSubstr("peak 88.0 GiB of 80.0 GiB on stage 0 at 3.500 s: DOES NOT FIT (110 %), "
+                                        "8.00 GiB over"));
+}
+
+TEST(MemoryTable, HasTheVerdictTheLargestPartsAndALineAStage) {
+  const auto lines = lines_of(memory_text(sample_result()));
+  EXPECT_EQ(lines[0], "llama3-405b on 16,384 x h100-80gb: fits, 10.0 GiB free");
+  EXPECT_EQ(lines[1], "  peak 70.0 GiB of 80.0 GiB on stage 0 at 3.500 s of the step");
+  EXPECT_EQ(lines[2],
+            "  largest: activations 47.0 GiB (67.1 %), gradients 12.0 GiB (17.1 %), parameters 6.00 GiB (8.6 %)");
+  ASSERT_EQ(lines.size(), 9U);
+  EXPECT_EQ(
+      lines[7],
+      "stage 0      63         6.0        12.0         1.0        47.0         1.0         3.0    70.0    10.0     "
+      "3.500 s");
+  EXPECT_THAT(lines[8], HasSubstr("    60.0    20.0 "));
 }
 
 std::set<std::string> keys(const Json& object) {
@@ -111,7 +131,8 @@ TEST(ResultJson, HasTheSchemasKeys) {
   EXPECT_EQ(keys(json["breakdown_s"]),
             (Keys{"compute", "recompute", "tp", "cp", "ep", "dp", "pp", "bubble", "optimizer", "other"}));
   EXPECT_EQ(keys(json["stages"][0]), (Keys{"stage", "compute_s", "bubble_s", "peak_memory_bytes"}));
-  EXPECT_EQ(keys(json["memory"]), (Keys{"fits", "peak_bytes", "capacity_bytes", "peak_stage", "parts_bytes"}));
+  EXPECT_EQ(keys(json["memory"]),
+            (Keys{"fits", "verdict", "pressure", "peak_bytes", "capacity_bytes", "peak_stage", "parts_bytes"}));
   EXPECT_EQ(keys(json["memory"]["parts_bytes"]),
             (Keys{"parameters", "gradients", "optimizer", "activations", "buffers", "overhead"}));
   EXPECT_EQ(keys(json["communication"][0]),
@@ -120,6 +141,19 @@ TEST(ResultJson, HasTheSchemasKeys) {
   EXPECT_EQ(keys(json["links"]["tiers"][0]), (Keys{"tier", "links", "bytes", "mean_utilization", "max_utilization"}));
   EXPECT_EQ(keys(json["links"]["hottest"][0]), (Keys{"from", "to", "tier", "utilization", "saturated_s"}));
   EXPECT_EQ(keys(json["engine"]), (Keys{"ranks", "rank_classes", "events", "wall_s", "peak_rss_bytes"}));
+}
+
+TEST(MemoryJson, HasTheVerdictAndEveryStage) {
+  const Json json = Json::parse(memory_json(sample_result()));
+  EXPECT_EQ(keys(json), (Keys{"schema", "scenario", "memory", "stages"}));
+  EXPECT_EQ(json["schema"], "foretrain.memory/1");
+  EXPECT_EQ(json["memory"]["verdict"], "fits");
+  ASSERT_EQ(json["stages"].size(), 2U);
+  EXPECT_EQ(keys(json["stages"][0]),
+            (Keys{"stage", "layers", "peak_bytes", "peak_at_s", "margin_bytes", "parts_bytes"}));
+  EXPECT_EQ(json["stages"][0]["peak_at_s"], 3.5);
+  EXPECT_EQ(json["stages"][1]["margin_bytes"], 20LL << 30);
+  EXPECT_EQ(json["stages"][0]["parts_bytes"]["gradients"], 12LL << 30);
 }
 
 TEST(ResultJson, CarriesTheValues) {

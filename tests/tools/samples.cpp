@@ -54,9 +54,17 @@ Result sample_result() {
                  .bubble = 0.8,
                  .optimizer = 0.4,
                  .other = 0.27};
-  r.stages = {{.stage = 0, .layers = 63, .compute_s = 6.25, .bubble_s = 0.75, .peak_memory_bytes = 70LL << 30},
+  r.stages = {{.stage = 0,
+               .layers = 63,
+               .compute_s = 6.25,
+               .bubble_s = 0.75,
+               .peak_memory_bytes = 70LL << 30,
+               .peak_at_s = 3.5,
+               .parts_bytes = {6LL << 30, 12LL << 30, 1LL << 30, 47LL << 30, 1LL << 30, 3LL << 30}},
               {.stage = 1, .layers = 63, .compute_s = 6.75, .bubble_s = 0.85, .peak_memory_bytes = 60LL << 30}};
   r.memory = {.fits = true,
+              .verdict = Verdict::fits,
+              .pressure = 0.875,
               .peak_bytes = 70LL << 30,
               .capacity_bytes = 80LL << 30,
               .peak_stage = 0,

@@ -6,6 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include "topology/builders/builders.h"
@@ -117,15 +118,52 @@ TEST(Faults, OfOneLinkMultiply) {
 
 TEST(Faults, PartitionIsRefusedAndNamesBothSides) {
   const Fabric fabric = rails();
-  // Its only NIC down: GPU 3 of node 0 has its node's NVLink, and no way out.
-  EXPECT_EQ(refusal(fabric, {{Kind::nic, "node0/nic3", 0}}),
-            "the faults cut the fabric apart: node0/gpu3 can no longer reach node1/gpu0 (1 of 256 GPUs have lost 248)");
+  // All NICs of node 0 down: its GPUs have their NVLink, and no way out.
+  std::vector<FabricFault> nics;
+  for (int n = 0; n < 8; ++n) nics.push_back({Kind::nic, "node0/nic" + std::to_string(n), 0});
+  EXPECT_EQ(refusal(fabric, nics),
+            "the faults cut the fabric apart: node0/gpu0 can no longer reach node1/gpu0 (8 of 256 GPUs have lost 248)");
+  nics.pop_back();
+  EXPECT_EQ(refusal(fabric, nics), "");
   std::vector<FabricFault> uplinks;
   for (int s = 0; s < 8; ++s) uplinks.push_back({Kind::link, "leaf3 > spine" + std::to_string(s), 0});
   // Rail 3 of group 0 then ends at its leaf.
   EXPECT_THAT(refusal(fabric, uplinks), HasSubstr("node0/gpu3 can no longer reach "));
   uplinks.pop_back();
   EXPECT_EQ(refusal(fabric, uplinks), "");
+}
+
+/// NCCL's PXN: GPU 3 of node 0, whose NIC is down, goes over NVLink to its neighbours and by their NICs, evenly.
+TEST(Faults, AGpuWhoseNicIsDownBorrowsItsNeighbours) {
+  const Fabric fabric = faulty(rails(), {{Kind::nic, "node0/nic3", 0}});
+  const GpuId alone{3};
+  const GpuId far{8 + 3};
+  for (const Routing routing : {Routing::spread, Routing::rail, Routing::ecmp, Routing::static_up_down}) {
+    SCOPED_TRACE(to_text(routing));
+    const auto router = make_router(routing, fabric, 1);
+    for (const auto& [from, to] : {std::pair{alone, far}, {far, alone}}) {
+      std::vector<LinkShare> path;
+      router->route(from, to, 0, path);
+      double out = 0;
+      std::map<VertexId, double> by_nic;
+      for (const LinkShare& it : path) {
+        const Link& link = fabric.link(it.link);
+        if (link.from == fabric.vertex_of(from)) out += it.share;
+        const VertexId nic = from == alone ? link.from : link.to;
+        const VertexId leaf = from == alone ? link.to : link.from;
+        const bool of_node = fabric.vertex(nic).kind == VertexKind::nic && fabric.vertex(nic).node == NodeId{0};
+        if (of_node && fabric.vertex(leaf).kind == VertexKind::leaf) by_nic[nic] += it.share;
+      }
+      EXPECT_NEAR(out, 1, 1e-12);
+      const bool divides = routing == Routing::spread || routing == Routing::rail;
+      EXPECT_EQ(by_nic.size(), divides ? 7U : 1U);
+      for (const auto& [nic, share] : by_nic) EXPECT_NEAR(share, divides ? 1.0 / 7 : 1, 1e-12);
+    }
+  }
+  // Neighbours do not go by way of it to stay on their rail.
+  std::vector<LinkShare> path;
+  make_router(Routing::rail, fabric, 1)->route(GpuId{0}, far, 0, path);
+  for (const LinkShare& it : path) EXPECT_NE(fabric.link(it.link).to, fabric.vertex_of(alone));
 }
 
 TEST(Faults, WhatWasApartBeforeIsNoNews) {

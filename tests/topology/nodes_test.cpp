@@ -91,10 +91,11 @@ TEST(CubeMesh, EveryGpuHasSixLinksToFourOthers) {
   for (std::uint32_t g = 0; g < 8; ++g) {
     const std::vector<Link> links = links_of(fabric, fabric.vertex_of(GpuId{g}), "nvlink");
     EXPECT_EQ(sum(links), gigabytes_per_second(150)) << g;
+    EXPECT_EQ(links.size(), 6U);
     std::set<std::uint32_t> others;
     for (const Link& link : links) {
       others.insert(fabric.vertex(link.to).in_node);
-      EXPECT_THAT(link.bandwidth, testing::AnyOf(gigabytes_per_second(25), gigabytes_per_second(50)));
+      EXPECT_EQ(link.bandwidth, gigabytes_per_second(25));
     }
     std::set<std::uint32_t> expected{(g + 4) % 8};
     for (std::uint32_t mate = g / 4 * 4; mate < g / 4 * 4 + 4; ++mate) {
@@ -111,9 +112,11 @@ TEST(CubeMesh, DoubledLinksMakeOneRing) {
   std::uint32_t before = 8;
   do {
     const std::vector<Link> links = links_of(fabric, fabric.vertex_of(GpuId{ring.back()}), "nvlink");
+    std::map<std::uint32_t, int> count;
+    for (const Link& link : links) ++count[fabric.vertex(link.to).in_node];
     std::vector<std::uint32_t> doubled;
-    for (const Link& link : links) {
-      if (link.bandwidth == gigabytes_per_second(50)) doubled.push_back(fabric.vertex(link.to).in_node);
+    for (const auto& [other, number] : count) {
+      if (number == 2) doubled.push_back(other);
     }
     ASSERT_EQ(doubled.size(), 2U);
     const std::uint32_t next = doubled[0] != before ? doubled[0] : doubled[1];
@@ -180,6 +183,48 @@ TEST(NvlinkRacks, KeepTheFullBandwidth) {
   // A part that fits one rack needs no second level.
   EXPECT_EQ(count_kinds(server(spec, 6))[VertexKind::nvswitch], 1U);
   EXPECT_EQ(count_kinds(server(spec, 7))[VertexKind::nvswitch], 2U + 1U);
+}
+
+// --- Servers of several makes -------------------------------------------------------------------------------------
+
+NodeSpec two_makes() {
+  NodeSpec spec{.nic = gigabits_per_second(200)};
+  spec.others.push_back({2, {.nvlink = gigabytes_per_second(448), .shape = NodeShape::full_mesh}});
+  return spec;
+}
+
+TEST(OtherNodes, AreThoseFromTheirNumberOn) {
+  const NodeSpec spec = two_makes();
+  EXPECT_EQ(make_of(spec, 1).shape, NodeShape::nvswitch);
+  EXPECT_EQ(make_of(spec, 2).shape, NodeShape::full_mesh);
+  EXPECT_EQ(make_of(spec, 9).shape, NodeShape::full_mesh);
+  EXPECT_EQ(make_of(without_first(spec, 1), 1).shape, NodeShape::full_mesh);
+  EXPECT_EQ(without_first(spec, 3).shape, NodeShape::full_mesh);
+  EXPECT_TRUE(without_first(spec, 3).others.empty());
+}
+
+/// Leaf and spine carry what the fastest NICs send: nothing between the second make's servers is narrower than those.
+TEST(OtherNodes, StandInOneNetworkForTheFastest) {
+  const Fabric fabric = build_rail_optimised({.node = two_makes(), .gpus = 32, .nodes_per_group = 2});
+  EXPECT_EQ(fabric.node_count(), 4U);
+  EXPECT_EQ(count_kinds(fabric)[VertexKind::nvswitch], 2U);
+  for (const VertexId nic : vertices_of(fabric, VertexKind::nic)) {
+    const bool first = fabric.vertex(nic).node->value < 2;
+    EXPECT_EQ(sum(links_of(fabric, nic, "nic")), gigabits_per_second(first ? 200 : 400));
+  }
+  for (const VertexId leaf : vertices_of(fabric, VertexKind::leaf)) {
+    EXPECT_EQ(sum(links_of(fabric, leaf, "leaf-spine")), gigabits_per_second(400) * 2);
+  }
+}
+
+TEST(OtherNodes, WithOtherNumbersAreRefused) {
+  NodeSpec fewer = two_makes();
+  fewer.others[0].node.nics = 4;
+  EXPECT_EQ(refusal(fewer), "servers of 8 GPUs and 4 NICs beside such of 8 and 8; allowed: the same numbers in all");
+  NodeSpec first = two_makes();
+  first.others[0].from = 0;
+  EXPECT_EQ(refusal(first),
+            "servers of another make from number 0 on after such from number 0 on; allowed: ascending, 1 or more");
 }
 
 // --- All ----------------------------------------------------------------------------------------------------------

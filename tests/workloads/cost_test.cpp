@@ -167,7 +167,14 @@ TEST(Gemm, WithoutFp8UnitsTheHalfPrecisionRateHolds) {
 // --- attention --------------------------------------------------------------------------------------------------
 
 Attention long_attention(std::int64_t length) {
-  return {.batch = 1, .query_length = length, .key_length = length, .heads = 16, .kv_heads = 2, .head_dim = 128};
+  return {.batch = 1,
+          .query_length = length,
+          .key_length = length,
+          .keys_met = static_cast<double>(length) / 2,
+          .heads = 16,
+          .kv_heads = 2,
+          .qk_dim = 128,
+          .value_dim = 128};
 }
 
 TEST(Attention, FlashApproachesItsRateOnLongSequences) {
@@ -190,7 +197,7 @@ TEST(Attention, BackwardHasTwoAndAHalfTimesTheFlopsAtHalfTheRate) {
 RC_GTEST_PROP(AttentionProperties, FlashIsNeverSlowerThanUnfused, ()) {
   const Gpu gpu = a100_80gb();
   Attention a = long_attention(128 * *rc::gen::inRange<std::int64_t>(4, 64));
-  a.head_dim = *rc::gen::element<std::int64_t>(64, 96, 128);
+  a.qk_dim = a.value_dim = *rc::gen::element<std::int64_t>(64, 96, 128);
   Attention unfused = a;
   unfused.kernel = AttentionKernel::unfused;
   unfused.dropout = *rc::gen::arbitrary<bool>();
@@ -311,8 +318,8 @@ TEST(LayerCost, SelectiveRecomputeRepeatsWhatItNames) {
   training.recompute = Recompute::full;  // the whole forward is played again instead
   EXPECT_EQ(recompute_of(layer_cost(gpu, llama3_405b(), plan, training)), Duration());
   training.recompute = Recompute::selective;
-  const Attention core{
-      .batch = 1, .query_length = 8192, .key_length = 8192, .heads = 16, .kv_heads = 1, .head_dim = 128};
+  Attention core = long_attention(8192);
+  core.kv_heads = 1;
   EXPECT_EQ(recompute_of(layer_cost(gpu, llama3_405b(), plan, training)), attention_forward_time(gpu, core));
   training.recompute_modules = {RecomputeModule::norm};
   const LayerCost norms = layer_cost(gpu, llama3_405b(), plan, training);

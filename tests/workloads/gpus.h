@@ -73,4 +73,15 @@ inline Model llama(const LlamaShape& shape) {
 inline Model llama3_405b() { return llama({126, 16384, 53248, 128, 8, 128256}); }
 inline Model llama3_8b() { return llama({32, 4096, 14336, 32, 8, 128256}); }
 
+/// DeepSeek-V3 (arXiv 2412.19437, section 4.2).
+inline Model deepseek_v3() {
+  Model m = llama({61, 7168, 18432, 128, 128, 129280});
+  m.biases = {.router = true};
+  m.latent = LatentAttention{.query_rank = 1536, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128};
+  m.experts = Experts{
+      .count = 256, .topk = 8, .ffn_hidden = 2048, .shared_ffn_hidden = 2048, .first_dense = 3, .group_limit = 4};
+  m.mtp_layers = 1;
+  return m;
+}
+
 }  // namespace foretrain

@@ -200,9 +200,10 @@ TEST(PlanCheck, InterleavedRules) {
   Plan plan{.pp = 4, .schedule = {.kind = ScheduleKind::interleaved_1f1b, .virtual_stages = 2}};
   const Model model = gpt(8, 512, 8);
   EXPECT_THAT(messages(model, plan, {.sequence_length = 2048, .global_batch = 8}, 4), IsEmpty());
-  EXPECT_THAT(messages(model, plan, {.sequence_length = 2048, .global_batch = 7}, 4),
-              ElementsAre("7 microbatches are not a multiple of pp 4, as interleaved_1f1b needs; global_batch allowed: "
-                          "multiples of 4; nearest: 8"));
+  EXPECT_THAT(
+      messages(model, plan, {.sequence_length = 2048, .global_batch = 9}, 4),
+      ElementsAre("9 microbatches do not make 2 equal groups, as interleaved_1f1b on pp 4 needs; allowed: "
+                  "multiples of 4, or another microbatch_group; nearest: 8 microbatches, or microbatch_group 5"));
   plan.schedule.virtual_stages = 1;
   EXPECT_THAT(messages(model, plan, {.sequence_length = 2048, .global_batch = 8}, 4),
               ElementsAre("virtual_stages 1 with schedule interleaved_1f1b; allowed: 2 or more, or schedule 1f1b"));
@@ -223,10 +224,16 @@ TEST(PlanCheck, StagesHoldALayerEach) {
   EXPECT_THAT(messages(llama3_405b(), plan, llama3_training(), 16384),
               ElementsAre("pp 16 x virtual_stages 9 = 144 stages for 126 layers; allowed: 1 to 126 stages, or 128 with "
                           "the embedding and the loss on stages of their own; nearest: virtual_stages 8"));
+  plan = {.pp = 6, .schedule = {.kind = ScheduleKind::zbv, .virtual_stages = 2}};  // chunks are not a choice
+  EXPECT_THAT(messages(gpt(8, 512, 8), plan, {.sequence_length = 2048, .global_batch = 12}, 6),
+              ElementsAre("pp 6 x virtual_stages 2 = 12 stages for 8 layers; allowed: 1 to 8 stages, or 10 with the "
+                          "embedding and the loss on stages of their own; nearest: pp 5"));
+  plan.schedule.kind = ScheduleKind::dualpipe;  // both chunks of a rank are copies of stages
+  EXPECT_THAT(messages(gpt(8, 512, 8), plan, {.sequence_length = 2048, .global_batch = 12}, 6), IsEmpty());
 }
 
 TEST(PlanCheck, RemainingRules) {
-  Plan plan{.cp = 2, .zero = 3, .order = {Axis::tp, Axis::tp, Axis::ep, Axis::dp, Axis::pp}};
+  Plan plan{.cp = 2, .zero = 4, .order = {Axis::tp, Axis::tp, Axis::ep, Axis::dp, Axis::pp}};
   Training training{.sequence_length = 4096, .global_batch = 1, .gradients = Precision::fp8};
   training.recompute = Recompute::selective;
   training.recompute_modules.clear();
@@ -236,11 +243,11 @@ TEST(PlanCheck, RemainingRules) {
               ElementsAre("kv_heads 3 does not divide 8 heads; allowed: 1, 2, 4, 8; nearest: 2 or 4",
                           "sequence_length 4096 is longer than the model's 2048 learned positions; allowed: 1 to 2048; "
                           "nearest: 2048",
-                          "cp 2: context parallelism is not available yet; allowed: 1",
-                          "zero 3 is not available yet; allowed: 0, 1",
+                          "zero 4; allowed: 0, 1, 2, 3",
                           "order does not name every axis once; allowed: tp, cp, ep, dp, pp in any order",
                           "gradients fp8; allowed: fp32, bf16, fp16",
-                          "recompute selective without modules; allowed: attention, norm, activation"));
+                          "recompute selective without modules; allowed: attention, norm, activation, latent, mlp, "
+                          "experts, matmul"));
 }
 
 TEST(PlanCheck, EveryNumberMustBePositive) {

@@ -30,7 +30,7 @@ Syntax collective_syntax() {
   Syntax syntax("collective", "collective --cluster CLUSTER --gpus N [options]",
                 "the table that nccl-tests would print: one call on an idle network, or all groups of a job at once");
   const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
-  const std::string ops = "operation (default all_reduce): " + names_of(all_collectives);
+  const std::string ops = "default all_reduce: " + names_of(all_collectives);
   const std::string algorithms = "force an algorithm, as NCCL_ALGO does: " + names_of(all_algorithms);
   const std::string protocols = "force a protocol, as NCCL_PROTO does: " + names_of(all_protocols);
   const std::string routings = "routing (default spread): " + names_of(all_routings);
@@ -42,8 +42,12 @@ Syntax collective_syntax() {
       "group-stride", po::value<std::int64_t>()->value_name("N"),
       "every N-th GPU (default 1): 8 for the data-parallel rings of a job with TP 8")(
       "concurrent", "all groups of that shape on the same nodes at once; shows how much slower than one by itself")(
-      "op", text("NAME"), ops.c_str())("begin,b", text("SIZE"),
-                                       "smallest message (default 8; bytes, or 1K, 64M, 1G, 64MiB)")(
+      "op", text("NAME"), ops.c_str())(
+      "imbalance", po::value<double>()->value_name("X"),
+      "all_to_allv and back: the first rank gets X times the mean, the others alike (default 1)")(
+      "copies-per-node", po::value<double>()->value_name("X"),
+      "all_to_allv and back with two_hop: copies that go to a node as one, on the mean (default 1)")(
+      "begin,b", text("SIZE"), "smallest message (default 8; bytes, or 1K, 64M, 1G, 64MiB)")(
       "end,e", text("SIZE"), "largest message (default 1G)")("factor,f", po::value<double>()->value_name("X"),
                                                              "each message X times the one before (default 2)")(
       "step,i", text("SIZE"), "each message SIZE larger than the one before, instead of -f")(
@@ -83,6 +87,29 @@ std::vector<Bytes> sizes_of(const Syntax& syntax, const po::variables_map& value
   return sizes;
 }
 
+/// What differs from the mean in an all-to-all(v).
+Exchange exchange_of(const Syntax& syntax, const po::variables_map& values, Collective op) {
+  const auto number = [&](const char* option) { return values.count(option) > 0 ? values[option].as<double>() : 1; };
+  for (const char* option : {"imbalance", "copies-per-node"}) {
+    if (values.count(option) > 0 && op != Collective::all_to_allv && op != Collective::all_to_allv_back) {
+      throw syntax.error(fmt::format("--{}: only of all_to_allv and all_to_allv_back, not of {}", option, to_text(op)));
+    }
+  }
+  const auto ranks = static_cast<double>(values["gpus"].as<std::int64_t>());
+  const double imbalance = number("imbalance");
+  if (!(imbalance >= 1 && imbalance <= ranks)) {
+    throw syntax.error(fmt::format("--imbalance {}: allowed: 1 to the number of ranks, {}", imbalance, ranks));
+  }
+  constexpr double copies_max = 1024;
+  const double copies = number("copies-per-node");
+  if (!(copies >= 1 && copies <= copies_max)) {
+    throw syntax.error(fmt::format("--copies-per-node {}: allowed: 1 to {}", copies, copies_max));
+  }
+  Exchange exchange = one_in_demand(static_cast<std::size_t>(ranks), imbalance);
+  exchange.copies_per_node = as_share(copies);
+  return exchange;
+}
+
 GroupSpec group_of(const Syntax& syntax, const po::variables_map& values, Collective op) {
   const std::int64_t gpus = values["gpus"].as<std::int64_t>();
   if (op == Collective::send_recv && gpus != 2) {
@@ -104,15 +131,17 @@ int show_collective(std::span<const std::string> args, const Console& console) {
   for (const char* required : {"cluster", "gpus"}) {
     if (values->count(required) == 0) throw syntax.error(fmt::format("--{} is missing", required));
   }
-  const Measurement wanted{.op = named(syntax, *values, "op", all_collectives).value_or(Collective::all_reduce),
-                           .sizes = sizes_of(syntax, *values),
-                           .forced = {.algorithm = named(syntax, *values, "algo", all_algorithms),
-                                      .protocol = named(syntax, *values, "proto", all_protocols)},
-                           .routing = named(syntax, *values, "routing", all_routings).value_or(Network{}.routing)};
+  const Collective op = named(syntax, *values, "op", all_collectives).value_or(Collective::all_reduce);
+  const GroupSpec spec = group_of(syntax, *values, op);
+  Measurement wanted{.op = op,
+                     .sizes = sizes_of(syntax, *values),
+                     .forced = {.algorithm = named(syntax, *values, "algo", all_algorithms),
+                                .protocol = named(syntax, *values, "proto", all_protocols)},
+                     .routing = named(syntax, *values, "routing", all_routings).value_or(Network{}.routing)};
   const std::string json = values->count("json") > 0 ? (*values)["json"].as<std::string>() : std::string();
   if (!json.empty() && json != "-") check_writable(json);
-  const GroupSpec spec = group_of(syntax, *values, wanted.op);
   const ClusterChoice choice = choose_cluster(syntax, (*values)["cluster"].as<std::string>(), spec.ranks);
+  wanted.exchange = exchange_of(syntax, *values, op);
   const Groups where = lay_out(syntax, spec, choice.cluster);
   const CollectiveTable table = measure(syntax, choice.cluster, where, wanted);
   if (!json.empty()) write_text(json, to_json(table), console.out);

@@ -5,9 +5,11 @@ namespace foretrain {
 std::span<const Command> commands() {
   static constexpr Command all[] = {
       {"run", "plays a scenario and says where the time and the memory go", run_scenario},
+      {"memory", "memory of a scenario by stage and part, and whether it fits", show_memory},
       {"topology", "describes a cluster's network: counts, bisection, oversubscription", show_topology},
       {"collective", "the simulated nccl-tests table of a cluster", show_collective},
-      {"import", "turns topology files of other programs into a cluster", import_topology},
+      {"schedule", "a pipeline schedule by itself: its bubble, its memory, its picture", show_schedule},
+      {"import", "turns files of other programs into a cluster or a model", import_file},
   };
   return all;
 }

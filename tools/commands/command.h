@@ -20,8 +20,10 @@ struct Command {
 [[nodiscard]] std::span<const Command> commands();
 
 int run_scenario(std::span<const std::string> args, const Console& console);     // run.cpp
+int show_memory(std::span<const std::string> args, const Console& console);      // memory.cpp
 int show_topology(std::span<const std::string> args, const Console& console);    // topology.cpp
 int show_collective(std::span<const std::string> args, const Console& console);  // collective.cpp
-int import_topology(std::span<const std::string> args, const Console& console);  // import.cpp
+int show_schedule(std::span<const std::string> args, const Console& console);    // schedule.cpp
+int import_file(std::span<const std::string> args, const Console& console);      // import.cpp
 
 }  // namespace foretrain

@@ -13,6 +13,7 @@
 #include "tools/cli/options.h"
 #include "tools/cli/output_file.h"
 #include "tools/commands/command.h"
+#include "tools/import/hf_model.h"
 #include "tools/import/import.h"
 #include "tools/import/write_cluster.h"
 
@@ -21,20 +22,22 @@ namespace {
 
 std::string kind_words() {
   std::string words;
-  for (const ImportKind& kind : import_kinds()) words += (words.empty() ? "" : ", ") + std::string(kind.name);
-  return words;
+  for (const ImportKind& kind : import_kinds()) words += std::string(kind.name) + ", ";
+  return words += hf_config_kind;
 }
 
 Syntax import_syntax() {
-  std::string about = "turns a file of another program into a cluster of ours. KIND is one of:";
+  std::string about = "turns a file of another program into a cluster or a model of ours. KIND is one of:";
   for (const ImportKind& kind : import_kinds()) about += fmt::format("\n  {:<17}{}", kind.name, kind.summary);
-  Syntax syntax("import", "import KIND FILE -o CLUSTER.yaml [options]", about);
+  about += fmt::format("\n  {:<17}{}", hf_config_kind, "Hugging Face config.json: a model; takes no option but -o");
+  Syntax syntax("import", "import KIND FILE -o OURS.yaml [options]", about);
   syntax.positional("kind", "KIND");
   syntax.positional("file", "FILE");
   const auto word = [](const char* shown_as) { return po::value<std::string>()->value_name(shown_as); };
   const auto count = [] { return po::value<std::int64_t>()->value_name("N"); };
   auto add = syntax.options.add_options();
-  add("output,o", word("FILE"), "the cluster to write; - is standard output, for graphs of up to 500 vertices");
+  add("output,o", word("FILE"),
+      "the cluster or model to write; - is standard output (models: the default; graphs: of up to 500 vertices)");
   add("gpu", word("GPU"), "kind of the GPUs, of the catalogue (default: as the file has it, else h100-80gb)");
   add("gpus-per-node", count(), "GPUs of a host known only by its NICs or name (default: one a NIC)");
   add("nics-per-node", count(), "NICs of a host known only by its name (default: one a GPU, else 8)");
@@ -49,7 +52,8 @@ Syntax import_syntax() {
   add("keep-nameless", po::bool_switch(), "HCAs that name no host are hosts of their own");
   add("join", po::bool_switch(), "put a switch above networks that are separate");
   syntax.examples = {"import ibnetdiscover fabric.txt -o mycluster.yaml --gpu h100-80gb --gpus-per-node 8",
-                     "import nccl-topo system.xml -o server.yaml --nodes 4"};
+                     "import nccl-topo system.xml -o server.yaml --nodes 4",
+                     "import hf-config config.json -o mymodel.yaml"};
   return syntax;
 }
 
@@ -96,9 +100,22 @@ class Choices {
       if (kind.name == wanted) return kind;
       names.emplace_back(kind.name);
     }
+    names.emplace_back(hf_config_kind);
     throw syntax_.error(
         fmt::format("unknown kind '{}'{}; allowed: {}", shown(wanted), suggestion(wanted, names), kind_words()));
   }
+
+  bool wants_model() const { return text("kind") == hf_config_kind; }
+
+  /// Refuses what only a cluster has.
+  void check_model_options() const {
+    for (const auto& [name, value] : values_) {
+      if (value.defaulted() || name == "kind" || name == "file" || name == "output") continue;
+      throw syntax_.error(fmt::format("--{} is for clusters; allowed with {}: -o FILE", name, hf_config_kind));
+    }
+  }
+
+  std::string model_output() const { return given("output") ? output() : "-"; }
 
   std::string output() const {
     if (!given("output")) throw syntax_.error("-o is missing; needed: the file to write, or - for standard output");
@@ -131,14 +148,30 @@ class Choices {
   const po::variables_map& values_;
 };
 
+int import_model(const Choices& choices, const Console& console) {
+  namespace fs = std::filesystem;
+  choices.check_model_options();
+  const std::string output = choices.model_output();
+  if (output != "-") check_writable(output);
+  const fs::path source = choices.text("file");
+  ImportedModel imported = read_hf_model(InputText::from_file(source, yaml_bytes_max));
+  imported.model.name = (output == "-" ? source : fs::path(output)).stem().string();
+  write_text(output, write_model_file(imported, source.filename().string()), console.out);
+  for (const std::string& note : imported.notes) console.err << note << '\n';
+  console.err << fmt::format("{} parameters, {} of them active: {}\n", imported.model.parameters(),
+                             imported.model.active_parameters(), output == "-" ? "standard output" : output);
+  return 0;
+}
+
 }  // namespace
 
-int import_topology(std::span<const std::string> args, const Console& console) {
+int import_file(std::span<const std::string> args, const Console& console) {
   namespace fs = std::filesystem;
   const Syntax syntax = import_syntax();
   const auto values = syntax.parse(args, console.out);
   if (!values) return 0;
   const Choices choices(syntax, *values);
+  if (choices.wants_model()) return import_model(choices, console);
   const ImportKind& kind = choices.kind();
   const ImportOptions options = choices.options();
   const std::string network = choices.network();

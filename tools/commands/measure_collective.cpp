@@ -60,16 +60,18 @@ Groups by_stride(const GroupSpec& spec, std::int64_t node_gpus) {
 }
 
 /// Every group makes one call of that size, all at once.
-Job one_call_each(const std::vector<std::vector<GpuId>>& groups, Collective op, Bytes size) {
+Job one_call_each(const std::vector<std::vector<GpuId>>& groups, const Measurement& wanted, Bytes size) {
   Job job;
   job.activities = {"compute"};
   job.dimensions = {{.name = "group"}};
   ProgramBuilder program;
-  program.communicate(main_stream, {.label = "call", .op = op, .size = size, .slot = 0});
+  program.communicate(main_stream, {.label = "call", .op = wanted.op, .size = size, .slot = 0});
   job.programs.push_back(std::move(program).build());
+  job.exchanges = {wanted.exchange};
   for (const std::vector<GpuId>& group : groups) {
     const auto id = id_at<CommunicatorId>(job.communicators.size());
     Communicator& communicator = job.communicators.emplace_back();
+    communicator.exchange = 0;
     for (const GpuId gpu : group) {
       communicator.members.push_back(id_at<RankId>(job.ranks.size()));
       job.ranks.push_back({0, {id}});
@@ -93,11 +95,11 @@ std::optional<LinkId> fullest(const Measured& measured) {
 
 CollectiveRow::Together play_together(const Fabric& fabric, const Cluster& cluster, const Groups& where,
                                       const Measurement& wanted, const IdleCall& alone, Bytes size) {
-  const Measured measured = simulate(fabric, cluster.transport, one_call_each(where.groups, wanted.op, size),
+  const Measured measured = simulate(fabric, cluster.transport, one_call_each(where.groups, wanted, size),
                                      {.routing = wanted.routing, .seed = Network{}.seed, .forced = wanted.forced});
   const CommunicationRow& calls = measured.communication.front();
   CollectiveRow::Together together{.time = measured.step,
-                                   .slowdown = calls.idle_time > Duration{} ? calls.time / calls.idle_time : 1,
+                                   .slowdown = calls.idle_time > TotalTime() ? calls.time / calls.idle_time : 1,
                                    .limit = "latency",
                                    .link = {}};
   if (measured.step < 2 * alone.latency) return together;  // as idle_call: moving the bytes took less
@@ -139,9 +141,10 @@ CollectiveTable measure(const Syntax& syntax, const Cluster& cluster, const Grou
       .measured = one_node ? transport.node.measured : std::min(transport.node.measured, transport.network.measured)};
   for (const Bytes size : wanted.sizes) {
     try {
-      CollectiveRow row{.op = wanted.op,
-                        .size = size,
-                        .call = idle_call(fabric, transport, *router, wanted.op, size, group, wanted.forced)};
+      CollectiveRow row{
+          .op = wanted.op,
+          .size = size,
+          .call = idle_call(fabric, transport, *router, wanted.op, size, group, wanted.forced, wanted.exchange)};
       if (row.call.link) row.link = fabric.name(*row.call.link);
       if (where.groups.size() > 1) row.together = play_together(fabric, cluster, where, wanted, row.call, size);
       table.rows.push_back(std::move(row));

@@ -30,6 +30,7 @@ struct Measurement {
   std::vector<Bytes> sizes;
   Forced forced;
   Routing routing{};
+  Exchange exchange = {};  ///< of all_to_allv and its way back
 };
 /// One call of the first group on an idle network, or of all groups at once through `simulate`.
 [[nodiscard]] CollectiveTable measure(const Syntax& syntax, const Cluster& cluster, const Groups& where,

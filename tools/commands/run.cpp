@@ -11,6 +11,7 @@
 #include "scenarios/scenario.h"
 #include "tools/cli/options.h"
 #include "tools/cli/output_file.h"
+#include "tools/cli/progress.h"
 #include "tools/commands/command.h"
 #include "tools/output/human.h"
 #include "tools/output/json.h"
@@ -30,6 +31,7 @@ Syntax run_syntax() {
       "write the result as JSON; - is standard output, and then nothing else is")(
       "trace", po::value<std::string>()->value_name("FILE"),
       "write a timeline for ui.perfetto.dev; compressed if FILE ends in .gz")(
+      "no-fold", "play every rank, where those that do the same are otherwise played once; same answers, slower")(
       "fidelity", po::value<std::string>()->value_name("NAME"),
       "fluid (default): transfers share links; analytic: each as on an idle network; flows: each as its single chunk "
       "sends, slow and exact");
@@ -43,12 +45,15 @@ struct RunArguments {
   std::string scenario;
   std::vector<std::string> sets;
   std::string json, trace;  ///< empty: not wanted
+  bool fold = true;
 };
 
 RunArguments read_arguments(const Syntax& syntax, const po::variables_map& values) {
-  RunArguments args{.scenario = values["scenario"].as<std::string>(), .sets = {}, .json = {}, .trace = {}};
+  RunArguments args{
+      .scenario = values["scenario"].as<std::string>(), .sets = {}, .json = {}, .trace = {}, .fold = true};
   if (values.count("set") > 0) args.sets = values["set"].as<std::vector<std::string>>();
   if (values.count("fidelity") > 0) args.sets.push_back("network.fidelity=" + values["fidelity"].as<std::string>());
+  args.fold = values.count("no-fold") == 0;
   if (values.count("json") > 0) args.json = values["json"].as<std::string>();
   if (values.count("trace") > 0) args.trace = values["trace"].as<std::string>();
   if (args.trace == "-") throw syntax.error("--trace needs a file; only --json can write to standard output");
@@ -57,26 +62,6 @@ RunArguments read_arguments(const Syntax& syntax, const po::variables_map& value
   }
   return args;
 }
-
-/// One line that says what takes long, wiped when it is done.
-class Progress {
- public:
-  Progress(const Console& console, std::string text) : console_(console), text_(std::move(text)) {
-    if (console_.progress) console_.err << text_ << std::flush;
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  ~Progress() {
-    if (console_.progress) console_.err << "\r\x1b[K" << std::flush;
-  }
-  void show(double part) const {
-    if (console_.progress) console_.err << fmt::format("\r{} {:.0f} %", text_, 100 * part) << std::flush;
-  }
-
- private:
-  const Console& console_;
-  std::string text_;
-};
 
 void write_file(const std::string& path, const Console& console, const std::string& what,
                 const std::function<void(std::ostream&)>& write) {
@@ -103,7 +88,9 @@ int run_scenario(std::span<const std::string> args, const Console& console) {
 
   const Result result = [&] {
     const Progress progress(console, fmt::format("playing {} ranks ...", grouped(scenario.gpus)));
-    return rehearse(scenario, {.trace = !wanted.trace.empty(), .progress = [&](double part) { progress.show(part); }});
+    return rehearse(scenario, {.trace = !wanted.trace.empty(), .fold = wanted.fold, .progress = [&](double part) {
+                                 progress.show(part);
+                               }});
   }();
   spdlog::debug("played {} events in {}", grouped(static_cast<std::int64_t>(result.engine.events)),
                 human_seconds(result.engine.wall_s));

@@ -20,6 +20,8 @@ std::int64_t element_count(const CollectiveRow& row, std::int64_t ranks) {
     case Collective::all_gather:
     case Collective::reduce_scatter:
     case Collective::all_to_all:
+    case Collective::all_to_allv:
+    case Collective::all_to_allv_back:
     case Collective::gather:
     case Collective::scatter:
       return whole / ranks;
@@ -27,6 +29,7 @@ std::int64_t element_count(const CollectiveRow& row, std::int64_t ranks) {
     case Collective::broadcast:
     case Collective::reduce:
     case Collective::send_recv:
+    case Collective::shift:
       return whole;
     case Collective::barrier:
       return 0;

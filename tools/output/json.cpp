@@ -27,16 +27,34 @@ Json stages_json(const std::vector<StageResult>& stages) {
   return json;
 }
 
-Json memory_json(const MemoryResult& memory) {
+Json gpu_kinds_json(const std::vector<GpuKindResult>& kinds) {
+  Json json = Json::array();
+  for (const GpuKindResult& kind : kinds) {
+    json.push_back({{"gpu", kind.gpu},
+                    {"gpus", kind.gpus},
+                    {"compute_s", kind.compute_s},
+                    {"peak_memory_bytes", kind.peak_memory_bytes},
+                    {"capacity_bytes", kind.capacity_bytes}});
+  }
+  return json;
+}
+
+Json parts_json(const PartBytes& bytes) {
   Json parts = Json::object();
   for (const MemoryPart part : all_memory_parts) {
-    parts[std::string(to_text(part))] = memory.parts_bytes.at(static_cast<std::size_t>(part));
+    parts[std::string(to_text(part))] = bytes.at(static_cast<std::size_t>(part));
   }
+  return parts;
+}
+
+Json memory_section(const MemoryResult& memory) {
   return {{"fits", memory.fits},
+          {"verdict", to_text(memory.verdict)},
+          {"pressure", memory.pressure},
           {"peak_bytes", memory.peak_bytes},
           {"capacity_bytes", memory.capacity_bytes},
           {"peak_stage", memory.peak_stage},
-          {"parts_bytes", std::move(parts)}};
+          {"parts_bytes", parts_json(memory.parts_bytes)}};
 }
 
 Json communication_json(const std::vector<CommunicationResult>& rows) {
@@ -89,7 +107,8 @@ std::string result_json(const Result& result) {
   json["bubble_fraction"] = result.bubble_fraction;
   json["breakdown_s"] = breakdown_json(result.breakdown);
   json["stages"] = stages_json(result.stages);
-  json["memory"] = memory_json(result.memory);
+  if (result.gpu_kinds.size() > 1) json["gpu_kinds"] = gpu_kinds_json(result.gpu_kinds);
+  json["memory"] = memory_section(result.memory);
   json["communication"] = communication_json(result.communication);
   json["links"] = links_json(result);
   json["engine"] = {{"ranks", result.engine.ranks},
@@ -97,6 +116,23 @@ std::string result_json(const Result& result) {
                     {"events", result.engine.events},
                     {"wall_s", result.engine.wall_s},
                     {"peak_rss_bytes", result.engine.peak_rss_bytes}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string memory_json(const Result& result) {
+  Json json = Json::object();
+  json["schema"] = "foretrain.memory/1";
+  json["scenario"] = yaml_to_json(to_yaml(result.scenario));
+  json["memory"] = memory_section(result.memory);
+  json["stages"] = Json::array();
+  for (const StageResult& s : result.stages) {
+    json["stages"].push_back({{"stage", s.stage},
+                              {"layers", s.layers},
+                              {"peak_bytes", s.peak_memory_bytes},
+                              {"peak_at_s", s.peak_at_s},
+                              {"margin_bytes", result.memory.capacity_bytes - s.peak_memory_bytes},
+                              {"parts_bytes", parts_json(s.parts_bytes)}});
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

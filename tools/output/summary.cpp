@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/output/human.h"
+#include "tools/output/memory_table.h"
 #include "tools/output/parts.h"
 
 namespace foretrain {
@@ -17,10 +18,11 @@ constexpr std::size_t breakdown_rows = 8;
 constexpr std::size_t communication_rows = 7;
 constexpr std::size_t tier_rows = 5;
 constexpr std::size_t hot_link_rows = 3;
+constexpr std::size_t kind_rows = 3;
 constexpr std::size_t bar_columns = 40;
 constexpr std::size_t link_columns = 48;
 
-enum class Ink : int { bold = 1, red = 31, green = 32, cyan = 36, dim = 2 };
+enum class Ink : int { bold = 1, red = 31, green = 32, yellow = 33, cyan = 36, dim = 2 };
 
 std::string painted(const Look& look, Ink ink, std::string_view text) {
   if (!look.colour) return std::string(text);
@@ -70,6 +72,37 @@ std::string plan_text(const Plan& plan) {
   return fmt::format("{} x pp {} x dp {}, ZeRO {}", text, plan.pp, plan.dp, plan.zero);
 }
 
+std::string gpus_text(const Result& r) {
+  if (r.gpu_kinds.size() < 2) return fmt::format("{} x {}", grouped(r.scenario.gpus), r.scenario.cluster.gpu.name);
+  std::string text;
+  for (const GpuKindResult& kind : r.gpu_kinds) {
+    text += fmt::format("{}{} x {}", text.empty() ? "" : " + ", grouped(kind.gpus), kind.gpu);
+  }
+  return text;
+}
+
+/// Lines about the kinds of a mixed cluster, which the table of communication gives up.
+std::size_t kind_lines(const Result& r) {
+  const std::size_t kinds = r.gpu_kinds.size();
+  if (kinds < 2) return 0;
+  return kinds <= kind_rows ? kinds : kind_rows + 1;
+}
+
+/// Of a mixed cluster: how long each kind computes, and what it holds.
+void kinds(Page& page, const Result& r) {
+  if (kind_lines(r) == 0) return;
+  const std::size_t shown = std::min(kind_rows, r.gpu_kinds.size());
+  for (std::size_t k = 0; k < shown; ++k) {
+    const GpuKindResult& kind = r.gpu_kinds[k];
+    page.line("{}", clipped(fmt::format("{} x {} compute {}, hold {} of {}", grouped(kind.gpus), kind.gpu,
+                                        human_seconds(kind.compute_s),
+                                        human_bytes(static_cast<double>(kind.peak_memory_bytes)),
+                                        human_bytes(static_cast<double>(kind.capacity_bytes))),
+                            summary_columns_max));
+  }
+  if (shown < r.gpu_kinds.size()) page.line("and {} more", r.gpu_kinds.size() - shown);
+}
+
 void answer(Page& page, const Result& r) {
   // HFU counts what was computed again, too; without recomputation it says nothing new.
   const std::string hfu = r.breakdown.recompute > 0 ? fmt::format("   HFU {}", human_percent(r.hfu)) : "";
@@ -78,9 +111,10 @@ void answer(Page& page, const Result& r) {
                            human_count(r.tokens_per_s)));
   const Scenario& s = r.scenario;
   const std::string model = s.name == s.model.name ? s.name : fmt::format("{}: {}", s.name, s.model.name);
-  page.line("{}", clipped(fmt::format("{} on {} x {} of {}, {} network", model, grouped(s.gpus), s.cluster.gpu.name,
-                                      s.cluster.name, to_text(s.network.fidelity)),
+  page.line("{}", clipped(fmt::format("{} on {} of {}, {} network", model, gpus_text(r), s.cluster.name,
+                                      to_text(s.network.fidelity)),
                           summary_columns_max));
+  kinds(page, r);
   page.line("{}", clipped(fmt::format("{}, batch of {} sequences of {} tokens, {}, recompute {}", plan_text(s.plan),
                                       grouped(s.training.global_batch), grouped(s.training.sequence_length),
                                       to_text(s.training.precision), to_text(s.training.recompute)),
@@ -144,11 +178,21 @@ void pipeline(Page& page, const Result& r) {
             least->stage, human_seconds(least->compute_s));
 }
 
+Ink ink_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::fits:
+      return Ink::green;
+    case Verdict::at_risk:
+      return Ink::yellow;
+    case Verdict::does_not_fit:
+      return Ink::red;
+  }
+  return Ink::red;
+}
+
 void memory(Page& page, const Result& r) {
   const MemoryResult& m = r.memory;
-  const auto gap = static_cast<double>(m.fits ? m.capacity_bytes - m.peak_bytes : m.peak_bytes - m.capacity_bytes);
-  const std::string verdict = m.fits ? painted(page.look(), Ink::green, "fits, " + human_bytes(gap) + " free")
-                                     : painted(page.look(), Ink::red, "DOES NOT FIT, " + human_bytes(gap) + " over");
+  const std::string verdict = painted(page.look(), ink_of(m.verdict), verdict_text(m));
   page.line("{}    peak {} of {} on stage {} at {}: {}", painted(page.look(), Ink::bold, "Memory"),
             human_bytes(static_cast<double>(m.peak_bytes)), human_bytes(static_cast<double>(m.capacity_bytes)),
             m.peak_stage, human_seconds(m.peak_at_s), verdict);
@@ -172,7 +216,8 @@ void communication(Page& page, const Result& r) {
   std::stable_sort(rows.begin(), rows.end(), [](const CommunicationResult& a, const CommunicationResult& b) {
     return a.exposed_s != b.exposed_s ? a.exposed_s > b.exposed_s : a.time_s > b.time_s;
   });
-  const std::size_t shown = rows.size() <= communication_rows ? rows.size() : communication_rows - 1;
+  const std::size_t most = communication_rows - kind_lines(r);
+  const std::size_t shown = rows.size() <= most ? rows.size() : most - 1;
   for (std::size_t i = 0; i < shown; ++i) {
     const CommunicationResult& row = rows[i];
     page.line("  {:<22}{:>10}{:>12}{:>12}{:>12}{:>12}{:>11.2f}x", clipped(row.dimension + " " + row.op, 21),

@@ -31,6 +31,8 @@ inline constexpr NodeShape all_node_shapes[] = {NodeShape::nvswitch, NodeShape::
                                                 NodeShape::pcie};
 [[nodiscard]] std::string_view to_text(NodeShape shape);
 
+struct OtherNodes;
+
 /// A server. HGX H100: 8 GPUs, 450 GB/s NVLink each way a GPU, 8 NICs of 400 Gb/s on PCIe Gen5 x16 (64 GB/s).
 struct NodeSpec {
   std::uint32_t gpus = 8;
@@ -50,7 +52,18 @@ struct NodeSpec {
   std::uint32_t gpus_per_switch = 2;
   Bandwidth cpu_link = gigabytes_per_second(20.8);  ///< between two sockets, one way: a UPI of 10.4 GT/s, 2 B each
   Duration cpu_latency = nanoseconds(500);          ///< order of magnitude
+  /// Servers of another make in the same network, ascending: with as many GPUs and NICs each, and others of their own
+  /// ignored. Leaves and spines are dimensioned for the fastest NICs.
+  std::vector<OtherNodes> others = {};
 };
+
+/// From the server of that number on, up to the next such entry.
+struct OtherNodes {
+  std::uint32_t from = 0;
+  NodeSpec node;
+};
+/// The make of server number `node`.
+[[nodiscard]] const NodeSpec& make_of(const NodeSpec& spec, std::uint32_t node);
 
 /// Cables between switches.
 struct SwitchSpec {
@@ -229,6 +242,7 @@ struct GraphSpec {
   std::vector<Vertex> vertices;
   std::vector<Cable> cables;
   std::uint32_t gpus = 0;  ///< the first so many, node by node; 0 = all
+  std::string file;        ///< that it was read from, for texts; empty: none
 };
 /// The servers of the first `gpus` GPUs, whole but for GPUs past the last, and everything that is in no server.
 /// GPUs are numbered node by node, in the order of `vertices` inside a node. Throws std::invalid_argument on a GPU

@@ -47,11 +47,13 @@ Fabric build_dragonfly(const DragonflySpec& spec) {
       fabric.set_group(groups[g][r], static_cast<std::uint32_t>(g));
       routers.push_back(groups[g][r]);
       for (std::size_t other = 0; other < r; ++other) {
-        fabric.connect(groups[g][other], groups[g][r], spec.local.value_or(spec.node.nic), spec.cable.latency, local);
+        fabric.connect(groups[g][other], groups[g][r], spec.local.value_or(fastest_nic(spec.node)), spec.cable.latency,
+                       local);
       }
     }
   }
-  connect_groups(fabric, groups, ports_of(spec), spec.global.value_or(spec.node.nic), spec.global_latency, global);
+  connect_groups(fabric, groups, ports_of(spec), spec.global.value_or(fastest_nic(spec.node)), spec.global_latency,
+                 global);
   fill_in_order(fabric, spec.node, nodes, routers, spec.hosts, nic);
   return std::move(fabric).build();
 }

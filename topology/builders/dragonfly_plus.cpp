@@ -46,11 +46,13 @@ Fabric build_dragonfly_plus(const DragonflyPlusSpec& spec) {
       leaves.push_back(fabric.add(VertexKind::leaf));
       fabric.set_group(leaves.back(), static_cast<std::uint32_t>(g));
       for (const VertexId spine : spines[g]) {
-        fabric.connect(leaves.back(), spine, spec.local.value_or(spec.node.nic), spec.cable.latency, tiers.leaf_spine);
+        fabric.connect(leaves.back(), spine, spec.local.value_or(fastest_nic(spec.node)), spec.cable.latency,
+                       tiers.leaf_spine);
       }
     }
   }
-  connect_groups(fabric, spines, ports_of(spec), spec.global.value_or(spec.node.nic), spec.global_latency, global);
+  connect_groups(fabric, spines, ports_of(spec), spec.global.value_or(fastest_nic(spec.node)), spec.global_latency,
+                 global);
   fill_in_order(fabric, spec.node, nodes, leaves, spec.hosts, tiers.nic);
   return std::move(fabric).build();
 }

@@ -57,8 +57,8 @@ Plan plan(const FatTreeSpec& spec) {
     throw std::invalid_argument(fmt::format("switches have {} ports; allowed: 2 to 1024", spec.radix));
   }
   // Checks the ratios too.
-  static_cast<void>(uplink_bandwidth(spec.node.nic, 1, spec.leaf_oversubscription));
-  static_cast<void>(uplink_bandwidth(spec.node.nic, 1, spec.spine_oversubscription));
+  static_cast<void>(uplink_bandwidth(fastest_nic(spec.node), 1, spec.leaf_oversubscription));
+  static_cast<void>(uplink_bandwidth(fastest_nic(spec.node), 1, spec.spine_oversubscription));
   Plan it;
   it.leaf = divide_ports(spec.radix, spec.leaf_oversubscription, spec.node.nics);
   it.nodes_per_leaf = it.leaf.down / spec.node.nics;
@@ -83,7 +83,7 @@ class FatTree {
       : spec_(spec),
         plan_(plan),
         tiers_(declare_tiers(fabric_)),
-        leaf_up_(uplink_bandwidth(spec.node.nic * plan.leaf.down, plan.leaf.up, spec.leaf_oversubscription)) {
+        leaf_up_(uplink_bandwidth(fastest_nic(spec.node) * plan.leaf.down, plan.leaf.up, spec.leaf_oversubscription)) {
     if (spec.tiers == 3) {
       spine_core_ = fabric_.tier("spine-core");
       spine_up_ = uplink_bandwidth(leaf_up_ * plan.spine.down, plan.spine.up, spec.spine_oversubscription);
@@ -108,9 +108,7 @@ class FatTree {
   }
 
   void add_server(std::uint32_t gpus) {
-    for (const VertexId nic : add_node(fabric_, spec_.node, gpus)) {
-      fabric_.connect(nic, leaf_, spec_.node.nic, spec_.node.nic_latency, tiers_.nic);
-    }
+    for (const NicPort& port : add_node(fabric_, spec_.node, gpus)) connect(fabric_, port, leaf_, tiers_.nic);
   }
 
   Fabric build() { return std::move(fabric_).build(); }

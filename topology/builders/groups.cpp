@@ -61,9 +61,7 @@ void fill_in_order(FabricBuilder& fabric, const NodeSpec& node, const std::vecto
                    std::span<const VertexId> edge, std::uint32_t hosts, TierId tier) {
   std::size_t placed = 0;
   for (const std::uint32_t gpus : gpus_of_nodes) {
-    for (const VertexId nic : add_node(fabric, node, gpus)) {
-      fabric.connect(nic, edge[placed++ / hosts], node.nic, node.nic_latency, tier);
-    }
+    for (const NicPort& port : add_node(fabric, node, gpus)) connect(fabric, port, edge[placed++ / hosts], tier);
   }
 }
 

@@ -54,13 +54,11 @@ Fabric build_leaf_spine(const LeafSpineSpec& spec) {
     if (n % per_leaf == 0) {
       leaf = fabric.add(VertexKind::leaf);
       for (std::size_t c = 0; c < spines.size() * spec.cables_per_spine; ++c) {
-        fabric.connect(leaf, spines[c % spines.size()], spec.uplink.value_or(spec.node.nic), spec.cable.latency,
-                       tiers.leaf_spine);
+        fabric.connect(leaf, spines[c % spines.size()], spec.uplink.value_or(fastest_nic(spec.node)),
+                       spec.cable.latency, tiers.leaf_spine);
       }
     }
-    for (const VertexId nic : add_node(fabric, spec.node, nodes[n])) {
-      fabric.connect(nic, leaf, spec.node.nic, spec.node.nic_latency, tiers.nic);
-    }
+    for (const NicPort& port : add_node(fabric, spec.node, nodes[n])) connect(fabric, port, leaf, tiers.nic);
   }
   return std::move(fabric).build();
 }

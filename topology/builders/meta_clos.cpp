@@ -53,7 +53,7 @@ Fabric build_meta_clos(const MetaClosSpec& spec) {
   const std::vector<std::uint32_t> nodes = fill_nodes(spec.node, spec.gpus);
   check(spec);
   const std::uint32_t nodes_per_rack = spec.gpus_per_rack / spec.node.gpus;
-  const Bandwidth rack_down = spec.node.nic * (std::int64_t{nodes_per_rack} * spec.node.nics);
+  const Bandwidth rack_down = fastest_nic(spec.node) * (std::int64_t{nodes_per_rack} * spec.node.nics);
   const Bandwidth rack_up = uplink_bandwidth(rack_down, spec.cluster_switches, 1);
   const Bandwidth cluster_up =
       uplink_bandwidth(rack_up * spec.racks_per_pod, spec.aggregation_switches, spec.aggregation_oversubscription);
@@ -73,9 +73,7 @@ Fabric build_meta_clos(const MetaClosSpec& spec) {
       rack = fabric.add(VertexKind::leaf);
       connect_all(fabric, {rack}, cluster, rack_up, spec.cable.latency, tiers.leaf_spine);
     }
-    for (const VertexId nic : add_node(fabric, spec.node, nodes[n])) {
-      fabric.connect(nic, rack, spec.node.nic, spec.node.nic_latency, tiers.nic);
-    }
+    for (const NicPort& port : add_node(fabric, spec.node, nodes[n])) connect(fabric, port, rack, tiers.nic);
   }
   return std::move(fabric).build();
 }

@@ -29,6 +29,50 @@ void check_node(const NodeSpec& spec) {
                     spec.nics, spec.gpus));
   }
   check_shape(spec);
+  std::uint32_t before = 0;
+  for (const OtherNodes& other : spec.others) {
+    if (other.node.gpus != spec.gpus || other.node.nics != spec.nics) {
+      throw std::invalid_argument(
+          fmt::format("servers of {} GPUs and {} NICs beside such of {} and {}; allowed: the same "
+                      "numbers in all",
+                      other.node.gpus, other.node.nics, spec.gpus, spec.nics));
+    }
+    if (other.from <= before) {
+      throw std::invalid_argument(
+          fmt::format("servers of another make from number {} on after such from number {} on; "
+                      "allowed: ascending, 1 or more",
+                      other.from, before));
+    }
+    before = other.from;
+    check_shape(other.node);
+  }
+}
+
+const NodeSpec& make_of(const NodeSpec& spec, std::uint32_t node) {
+  const NodeSpec* make = &spec;
+  for (const OtherNodes& other : spec.others) {
+    if (other.from <= node) make = &other.node;
+  }
+  return *make;
+}
+
+NodeSpec without_first(const NodeSpec& spec, std::uint32_t count) {
+  NodeSpec rest = make_of(spec, count);
+  rest.others.clear();
+  for (const OtherNodes& other : spec.others) {
+    if (other.from > count) rest.others.push_back({other.from - count, other.node});
+  }
+  return rest;
+}
+
+Bandwidth fastest_nic(const NodeSpec& spec) {
+  Bandwidth fastest = spec.nic;
+  for (const OtherNodes& other : spec.others) fastest = std::max(fastest, other.node.nic);
+  return fastest;
+}
+
+void connect(FabricBuilder& fabric, const NicPort& port, VertexId to, TierId tier) {
+  fabric.connect(port.nic, to, port.rate, port.latency, tier);
 }
 
 std::vector<std::uint32_t> fill_nodes(const NodeSpec& spec, std::uint32_t gpus) {

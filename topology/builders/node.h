@@ -19,8 +19,21 @@ void check_shape(const NodeSpec& spec);
 /// when `gpus` is neither.
 [[nodiscard]] std::vector<std::uint32_t> fill_nodes(const NodeSpec& spec, std::uint32_t gpus);
 
-/// Adds a server with the first `gpus` of its GPUs and the NICs that serve those; returns the NICs in order.
-std::vector<VertexId> add_node(FabricBuilder& fabric, const NodeSpec& spec, std::uint32_t gpus);
+/// A NIC, and the cable that it comes with.
+struct NicPort {
+  VertexId nic;
+  Bandwidth rate;
+  Duration latency;
+};
+/// Adds the next server, of the make that its number says, with the first `gpus` of its GPUs and the NICs that serve
+/// those; returns the NICs in order.
+std::vector<NicPort> add_node(FabricBuilder& fabric, const NodeSpec& spec, std::uint32_t gpus);
+void connect(FabricBuilder& fabric, const NicPort& port, VertexId to, TierId tier);
+
+/// The same servers without the first `count`.
+[[nodiscard]] NodeSpec without_first(const NodeSpec& spec, std::uint32_t count);
+/// Line rate of the fastest NIC of any make.
+[[nodiscard]] Bandwidth fastest_nic(const NodeSpec& spec);
 
 /// The tiers that all Clos fabrics have, listed from the GPU outwards.
 struct ClosTiers {

@@ -170,12 +170,28 @@ std::vector<VertexId> add_cube_mesh(const Server& s) {
   const Bandwidth each = scaled(s.spec.nvlink, 1.0 / cube_mesh_links_a_gpu);
   for (std::size_t a = 0; a < gpus.size(); ++a) {
     for (std::size_t b = a + 1; b < gpus.size(); ++b) {
-      if (cube_mesh_links.at(a).at(b) > 0) {
-        s.fabric.connect(gpus[a], gpus[b], each * cube_mesh_links.at(a).at(b), s.spec.nvlink_latency, s.nvlink);
+      for (int link = 0; link < cube_mesh_links.at(a).at(b); ++link) {
+        s.fabric.connect(gpus[a], gpus[b], each, s.spec.nvlink_latency, s.nvlink);
       }
     }
   }
   return nics;
+}
+
+/// Returns the NICs.
+std::vector<VertexId> add_inside(const Server& server) {
+  switch (server.spec.shape) {
+    case NodeShape::nvswitch:
+      return add_nvswitch(server);
+    case NodeShape::full_mesh:
+      return add_full_mesh(server);
+    case NodeShape::cube_mesh:
+      return add_cube_mesh(server);
+    case NodeShape::pcie:
+      break;
+  }
+  std::vector<VertexId> all;
+  return PcieTree(server).add(all);
 }
 
 }  // namespace
@@ -210,24 +226,18 @@ void check_shape(const NodeSpec& spec) {
   }
 }
 
-std::vector<VertexId> add_node(FabricBuilder& fabric, const NodeSpec& spec, std::uint32_t gpus) {
+std::vector<NicPort> add_node(FabricBuilder& fabric, const NodeSpec& spec, std::uint32_t gpus) {
   // The tiers first, so that all fabrics list them in one order.
   const TierId nvlink = fabric.tier("nvlink");
   const TierId pcie = fabric.tier("pcie");
-  const Server server{
-      .fabric = fabric, .spec = spec, .gpus = gpus, .node = fabric.node(), .nvlink = nvlink, .pcie = pcie};
-  switch (spec.shape) {
-    case NodeShape::nvswitch:
-      return add_nvswitch(server);
-    case NodeShape::full_mesh:
-      return add_full_mesh(server);
-    case NodeShape::cube_mesh:
-      return add_cube_mesh(server);
-    case NodeShape::pcie:
-      break;
+  const NodeId node = fabric.node();
+  const NodeSpec& make = make_of(spec, node.value);
+  std::vector<NicPort> ports;
+  for (const VertexId nic :
+       add_inside({.fabric = fabric, .spec = make, .gpus = gpus, .node = node, .nvlink = nvlink, .pcie = pcie})) {
+    ports.push_back({nic, make.nic, make.nic_latency});
   }
-  std::vector<VertexId> all;
-  return PcieTree(server).add(all);
+  return ports;
 }
 
 }  // namespace foretrain

@@ -29,9 +29,9 @@ Fabric build_rail_only(const RailOnlySpec& spec) {
   const TierId nic_tier = fabric.tier("nic");
   const std::vector<VertexId> rails = add_switches(fabric, VertexKind::leaf, spec.node.nics);
   for (const std::uint32_t gpus : nodes) {
-    const std::vector<VertexId> nics = add_node(fabric, spec.node, gpus);
+    const std::vector<NicPort> nics = add_node(fabric, spec.node, gpus);
     for (std::size_t rail = 0; rail < nics.size(); ++rail) {
-      fabric.connect(nics[rail], rails[rail], spec.node.nic, spec.node.nic_latency, nic_tier);
+      connect(fabric, nics[rail], rails[rail], nic_tier);
     }
   }
   return std::move(fabric).build();

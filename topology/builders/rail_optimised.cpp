@@ -18,7 +18,8 @@ Fabric build_rail_optimised(const RailSpec& spec) {
     throw std::invalid_argument(fmt::format("a rail group has {} nodes; allowed: 1 to 65536", spec.nodes_per_group));
   }
   // The leaf is planned for a full group: a partial one keeps its uplinks.
-  const Uplinks up = plan_uplinks(spec.node.nic * spec.nodes_per_group, spec.nodes_per_group, spec.oversubscription);
+  const Uplinks up =
+      plan_uplinks(fastest_nic(spec.node) * spec.nodes_per_group, spec.nodes_per_group, spec.oversubscription);
   FabricBuilder fabric;
   const ClosTiers tiers = declare_tiers(fabric);
   const std::vector<VertexId> spines = add_switches(fabric, VertexKind::spine, up.cables);
@@ -32,9 +33,9 @@ Fabric build_rail_optimised(const RailSpec& spec) {
         }
       }
     }
-    const std::vector<VertexId> nics = add_node(fabric, spec.node, nodes[n]);
+    const std::vector<NicPort> nics = add_node(fabric, spec.node, nodes[n]);
     for (std::size_t rail = 0; rail < nics.size(); ++rail) {
-      fabric.connect(nics[rail], leaves[rail], spec.node.nic, spec.node.nic_latency, tiers.nic);
+      connect(fabric, nics[rail], leaves[rail], tiers.nic);
     }
   }
   return std::move(fabric).build();

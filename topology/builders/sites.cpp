@@ -60,22 +60,19 @@ std::vector<VertexId> add_site(FabricBuilder& into, const Fabric& site, std::uin
 }
 
 struct BuildSite {
+  std::uint32_t first_node;
   std::uint32_t gpus;
-  Fabric operator()(RailSpec spec) const {
+  Fabric operator()(const RailSpec& spec) const { return build_rail_optimised(part(spec)); }
+  Fabric operator()(const FatTreeSpec& spec) const { return build_fat_tree(part(spec)); }
+  Fabric operator()(const MetaClosSpec& spec) const { return build_meta_clos(part(spec)); }
+  Fabric operator()(const LeafSpineSpec& spec) const { return build_leaf_spine(part(spec)); }
+
+ private:
+  template <class Spec>
+  [[nodiscard]] Spec part(Spec spec) const {
     spec.gpus = gpus;
-    return build_rail_optimised(spec);
-  }
-  Fabric operator()(FatTreeSpec spec) const {
-    spec.gpus = gpus;
-    return build_fat_tree(spec);
-  }
-  Fabric operator()(MetaClosSpec spec) const {
-    spec.gpus = gpus;
-    return build_meta_clos(spec);
-  }
-  Fabric operator()(LeafSpineSpec spec) const {
-    spec.gpus = gpus;
-    return build_leaf_spine(spec);
+    spec.node = without_first(spec.node, first_node);
+    return spec;
   }
 };
 
@@ -128,7 +125,8 @@ Fabric build_sites(const SitesSpec& spec) {
   }
   std::vector<Fabric> sites;
   for (std::uint32_t placed = 0; placed < spec.gpus; placed += spec.gpus_per_site) {
-    sites.push_back(std::visit(BuildSite{std::min(spec.gpus_per_site, spec.gpus - placed)}, spec.site));
+    const BuildSite build{placed / node.gpus, std::min(spec.gpus_per_site, spec.gpus - placed)};
+    sites.push_back(std::visit(build, spec.site));
   }
   return join_sites(sites, spec.links);
 }

@@ -167,16 +167,29 @@ bool route_in_node(const Fabric& fabric, GpuId from, GpuId to, std::vector<LinkS
           route_over(fabric, from, to, {VertexKind::pcie_switch, VertexKind::host}, path));
 }
 
-std::vector<LinkId> way_to_nic(const Fabric& fabric, VertexId gpu, VertexId nic) {
-  const NodeSearch search(fabric, gpu, nic, {VertexKind::pcie_switch, VertexKind::host});
+namespace {
+
+std::vector<LinkId> first_way(const Fabric& fabric, VertexId from, VertexId to,
+                              std::initializer_list<VertexKind> over) {
+  const NodeSearch search(fabric, from, to, over);
   std::vector<LinkId> way;
   if (!search.reaches()) {
     return way;
   }
-  for (VertexId here = gpu; here != nic; here = fabric.link(way.back()).to) {
+  for (VertexId here = from; here != to; here = fabric.link(way.back()).to) {
     way.push_back(search.nearer(here).front());
   }
   return way;
+}
+
+}  // namespace
+
+std::vector<LinkId> way_to_nic(const Fabric& fabric, VertexId gpu, VertexId nic) {
+  return first_way(fabric, gpu, nic, {VertexKind::pcie_switch, VertexKind::host});
+}
+
+std::vector<LinkId> way_over_nvlink(const Fabric& fabric, VertexId from, VertexId to) {
+  return first_way(fabric, from, to, {VertexKind::nvswitch});
 }
 
 }  // namespace foretrain

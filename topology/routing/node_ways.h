@@ -34,4 +34,7 @@ bool route_in_node(const Fabric& fabric, GpuId from, GpuId to, std::vector<LinkS
 /// The fewest links from a GPU over PCIe switches and hosts to a NIC of its node; empty when there is no such way.
 [[nodiscard]] std::vector<LinkId> way_to_nic(const Fabric& fabric, VertexId gpu, VertexId nic);
 
+/// The fewest links from one GPU to another of its node over NVLink, the first such way; empty when there is none.
+[[nodiscard]] std::vector<LinkId> way_over_nvlink(const Fabric& fabric, VertexId from, VertexId to);
+
 }  // namespace foretrain

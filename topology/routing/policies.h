@@ -19,8 +19,9 @@ namespace foretrain {
 [[nodiscard]] bool is_reached(const SwitchGraph& graph, GpuId from, const SwitchGraph::Toward& toward);
 
 [[nodiscard]] std::unique_ptr<Router> make_ecmp(const Fabric& fabric, std::uint64_t seed);
-[[nodiscard]] std::unique_ptr<Router> make_spread(const Fabric& fabric, Ways ways = Ways::any);
-[[nodiscard]] std::unique_ptr<Router> make_rail(const Fabric& fabric);
+[[nodiscard]] std::unique_ptr<Router> make_spread(const Fabric& fabric, Ways ways = Ways::any,
+                                                  bool first_of_alike = false);
+[[nodiscard]] std::unique_ptr<Router> make_rail(const Fabric& fabric, bool first_of_alike = false);
 [[nodiscard]] std::unique_ptr<Router> make_dimension_order(const Fabric& fabric);
 [[nodiscard]] std::unique_ptr<Router> make_static(const Fabric& fabric);
 [[nodiscard]] std::unique_ptr<Router> make_minimal(const Fabric& fabric);

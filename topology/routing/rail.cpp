@@ -1,6 +1,6 @@
 // The rail rule: when the destination hangs on other switches than the source, and the source's node has a GPU in the
 // destination's position, the bytes go to that GPU over NVLink and leave by its NIC, so that they stay on one rail.
-// Otherwise, and from there on, as `spread`.
+// Otherwise, and from there on, as `spread`. A GPU that has no NIC of its own left is nobody's way out.
 //
 // Source: NVIDIA, "Doubling all2all performance with NVIDIA Collective Communication Library 2.12" (PXN), 2022.
 
@@ -14,7 +14,10 @@ namespace {
 
 class Rail final : public Router {
  public:
-  explicit Rail(const Fabric& fabric) : graph_(fabric), spread_(make_spread(fabric)) {}
+  Rail(const Fabric& fabric, bool first_of_alike)
+      : graph_(fabric), spread_(make_spread(fabric, Ways::any, first_of_alike)) {}
+
+  [[nodiscard]] std::span<const LinkId> alike() const override { return spread_->alike(); }
 
   void route(GpuId from, GpuId to, std::uint64_t flow, std::vector<LinkShare>& path) const override {
     const std::optional<GpuId> proxy = proxy_for(from, to);
@@ -33,7 +36,7 @@ class Rail final : public Router {
     }
     const std::uint32_t position = fabric.vertex(fabric.vertex_of(to)).in_node;
     const std::span<const GpuId> mates = fabric.gpus_of(fabric.node_of(from));
-    if (position >= mates.size() || mates[position] == from) {
+    if (position >= mates.size() || mates[position] == from || graph_.borrows(mates[position])) {
       return std::nullopt;
     }
     return mates[position];
@@ -51,6 +54,8 @@ class Rail final : public Router {
 
 }  // namespace
 
-std::unique_ptr<Router> make_rail(const Fabric& fabric) { return std::make_unique<Rail>(fabric); }
+std::unique_ptr<Router> make_rail(const Fabric& fabric, bool first_of_alike) {
+  return std::make_unique<Rail>(fabric, first_of_alike);
+}
 
 }  // namespace foretrain

@@ -31,14 +31,14 @@ std::string_view to_text(Routing routing) {
 
 namespace {
 
-std::unique_ptr<Router> make_policy(Routing routing, const Fabric& fabric, std::uint64_t seed) {
+std::unique_ptr<Router> make_policy(Routing routing, const Fabric& fabric, std::uint64_t seed, bool first_of_alike) {
   switch (routing) {
     case Routing::ecmp:
       return make_ecmp(fabric, seed);
     case Routing::spread:
-      return make_spread(fabric);
+      return make_spread(fabric, Ways::any, first_of_alike);
     case Routing::rail:
-      return make_rail(fabric);
+      return make_rail(fabric, first_of_alike);
     case Routing::dimension_order:
       return make_dimension_order(fabric);
     case Routing::static_up_down:
@@ -58,7 +58,7 @@ std::unique_ptr<Router> make_router(Routing routing, const Fabric& fabric, const
     throw std::invalid_argument(
         fmt::format("{} flows a pair; allowed: 1 to {}", options.flows_per_pair, flows_per_pair_most));
   }
-  std::unique_ptr<Router> one = make_policy(routing, fabric, options.seed);
+  std::unique_ptr<Router> one = make_policy(routing, fabric, options.seed, options.first_of_alike);
   const bool hashes = routing == Routing::ecmp || routing == Routing::valiant;
   return hashes && options.flows_per_pair > 1 ? make_many_flows(std::move(one), fabric, options.flows_per_pair)
                                               : std::move(one);

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -47,6 +48,8 @@ class Router {
   /// Appends the links from `from` to `to`. `flow` tells apart flows between the same two GPUs (channels).
   /// Throws std::runtime_error naming both ends when there is no path.
   virtual void route(GpuId from, GpuId to, std::uint64_t flow, std::vector<LinkShare>& path) const = 0;
+  /// By link: the first of the links that carry the same share of every route. Empty: each stands for itself.
+  [[nodiscard]] virtual std::span<const LinkId> alike() const { return {}; }
 };
 
 inline constexpr std::uint32_t flows_per_pair_most = 256;
@@ -55,6 +58,8 @@ struct RouterOptions {
   std::uint64_t seed = 1;
   /// Each call's bytes in so many equal flows that hash each by itself (ecmp, valiant), 1 to flows_per_pair_most.
   std::uint32_t flows_per_pair = 1;
+  /// Routes name only the first of links that are alike (Router::alike): the others carry as much.
+  bool first_of_alike = false;
 };
 
 /// The router keeps a reference to `fabric`. Routers cache; use one a thread. Throws std::invalid_argument for a number

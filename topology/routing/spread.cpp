@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "topology/routing/links_alike.h"
 #include "topology/routing/policies.h"
 
 namespace foretrain {
@@ -21,7 +22,11 @@ struct Division {
 
 class Spread final : public Router {
  public:
-  Spread(const Fabric& fabric, Ways ways) : graph_(fabric, ways), held_(graph_.switch_count(), 0) {}
+  Spread(const Fabric& fabric, Ways ways, bool first_of_alike) : graph_(fabric, ways), held_(graph_.switch_count(), 0) {
+    if (first_of_alike && ways == Ways::any) alike_ = links_alike(graph_);
+  }
+
+  [[nodiscard]] std::span<const LinkId> alike() const override { return alike_; }
 
   void route(GpuId from, GpuId to, std::uint64_t /*flow*/, std::vector<LinkShare>& path) const override {
     if (from == to || route_in_node(graph_.fabric(), from, to, path)) {
@@ -114,7 +119,7 @@ class Spread final : public Router {
       const std::span<const SwitchGraph::Edge> nearer = toward.nearer(here);
       const double share = std::exchange(held_[here.index()], 0) / static_cast<double>(nearer.size());
       for (const SwitchGraph::Edge& edge : nearer) {
-        between.push_back({edge.link, share});
+        if (alike_.empty() || alike_[edge.link.index()] == edge.link) between.push_back({edge.link, share});
         hold(edge.to, share, next_level);
       }
     }
@@ -135,10 +140,13 @@ class Spread final : public Router {
   mutable std::map<std::pair<AttachmentId, AttachmentId>, Division> divisions_;
   mutable std::size_t divisions_held_ = 0;
   mutable std::vector<double> held_;  ///< by switch; all 0 between calls
+  std::vector<LinkId> alike_;         ///< by link; empty when routes name all
 };
 
 }  // namespace
 
-std::unique_ptr<Router> make_spread(const Fabric& fabric, Ways ways) { return std::make_unique<Spread>(fabric, ways); }
+std::unique_ptr<Router> make_spread(const Fabric& fabric, Ways ways, bool first_of_alike) {
+  return std::make_unique<Spread>(fabric, ways, first_of_alike);
+}
 
 }  // namespace foretrain

@@ -104,15 +104,19 @@ std::vector<SwitchGraph::Way> SwitchGraph::ports_directly(GpuId gpu) const {
   return found;
 }
 
+std::vector<LinkId> SwitchGraph::way_back(std::span<const LinkId> way) const {
+  std::vector<LinkId> back;
+  for (auto l = way.rbegin(); l != way.rend(); ++l) {
+    back.push_back(*find_link(fabric_, fabric_.link(*l).to, fabric_.link(*l).from));
+  }
+  return back;
+}
+
 std::vector<SwitchGraph::Way> SwitchGraph::ports_by_nic(GpuId gpu) const {
   std::vector<Way> found;
   for (const VertexId nic : fabric_.nics_of(gpu)) {
     const std::vector<LinkId> to_nic = way_to_nic(fabric_, fabric_.vertex_of(gpu), nic);
-    // Cables are laid both ways, so the way back is there; of parallel cables all go back over the first.
-    std::vector<LinkId> from_nic;
-    for (auto l = to_nic.rbegin(); l != to_nic.rend(); ++l) {
-      from_nic.push_back(*find_link(fabric_, fabric_.link(*l).to, fabric_.link(*l).from));
-    }
+    const std::vector<LinkId> from_nic = way_back(to_nic);
     const Fabric::LinkRange out = fabric_.out_links(nic);
     for (LinkId l = out.first; l < out.last; ++l.value) {
       const VertexId to = fabric_.link(l).to;
@@ -130,6 +134,31 @@ std::vector<SwitchGraph::Way> SwitchGraph::ports_by_nic(GpuId gpu) const {
   return found;
 }
 
+std::vector<SwitchGraph::Way> SwitchGraph::ports_borrowed(GpuId gpu) const {
+  std::vector<Way> found;
+  for (const GpuId mate : fabric_.gpus_of(fabric_.node_of(gpu))) {
+    std::vector<Way> of_mate = ports_by_nic(mate);
+    if (of_mate.empty()) {
+      continue;
+    }
+    const std::vector<LinkId> there = way_over_nvlink(fabric_, fabric_.vertex_of(gpu), fabric_.vertex_of(mate));
+    if (there.empty()) {
+      continue;
+    }
+    const std::vector<LinkId> back = way_back(there);
+    for (Way& way : of_mate) {
+      way.out.insert(way.out.begin(), there.begin(), there.end());
+      way.back.insert(way.back.end(), back.begin(), back.end());
+      found.push_back(std::move(way));
+    }
+  }
+  const auto longer = [](const Way& a, const Way& b) { return a.out.size() < b.out.size(); };
+  const auto nearest = std::min_element(found.begin(), found.end(), longer);
+  const std::size_t least = nearest == found.end() ? 0 : nearest->out.size();
+  std::erase_if(found, [&](const Way& way) { return way.out.size() > least; });
+  return found;
+}
+
 void SwitchGraph::index_ports() {
   first_port_.push_back(0);
   for (std::size_t g = 0; g < fabric_.gpu_count(); ++g) {
@@ -139,8 +168,12 @@ void SwitchGraph::index_ports() {
     if (found.empty()) {
       found = ports_by_nic(gpu);
     }
+    borrows_.push_back(found.empty());
+    if (found.empty()) {
+      found = ports_borrowed(gpu);
+    }
     std::sort(found.begin(), found.end(), [](const Way& a, const Way& b) {
-      return std::tuple(a.at, a.out.back()) < std::tuple(b.at, b.out.back());
+      return std::tuple(a.at, a.out.back(), a.out.front()) < std::tuple(b.at, b.out.back(), b.out.front());
     });
     for (const Way& way : found) {
       ports_.push_back({.at = way.at,

@@ -4,7 +4,7 @@
 // Most GPUs hang on the network in the same way as others: those with the same switches, by as many ports each, share
 // an Attachment. Distances and shares are found per pair of attachments instead of per pair of GPUs, which is what
 // makes tens of thousands of routes cheap. GPUs, hosts, NVSwitches and NICs are never in the middle of a path here; the
-// PCIe and the NICs at both ends belong to the ports.
+// PCIe and the NICs at both ends belong to the ports, and so does the NVLink to a neighbour whose NIC a GPU borrows.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +54,8 @@ class SwitchGraph {
   [[nodiscard]] std::span<const Port> ports(GpuId gpu) const {
     return std::span(ports_).subspan(first_port_[gpu.index()], first_port_[gpu.index() + 1] - first_port_[gpu.index()]);
   }
+  /// Its ports are those of its node's other GPUs, over NVLink: it has no NIC with a cable (NCCL's PXN).
+  [[nodiscard]] bool borrows(GpuId gpu) const { return borrows_[gpu.index()]; }
   /// GPU > ... > switch.
   [[nodiscard]] std::span<const LinkId> way_out(const Port& port) const {
     return std::span(port_links_).subspan(port.first_link, port.hops);
@@ -143,6 +145,10 @@ class SwitchGraph {
   };
   [[nodiscard]] std::vector<Way> ports_by_nic(GpuId gpu) const;
   [[nodiscard]] std::vector<Way> ports_directly(GpuId gpu) const;
+  [[nodiscard]] std::vector<Way> ports_borrowed(GpuId gpu) const;
+  /// The way from `from` to `to`, backwards. Cables are laid both ways, so it is there; of parallel cables all go back
+  /// over the first.
+  [[nodiscard]] std::vector<LinkId> way_back(std::span<const LinkId> way) const;
 
   const Fabric& fabric_;
   Ways ways_;
@@ -157,6 +163,7 @@ class SwitchGraph {
   std::vector<std::size_t> first_port_;
   std::vector<Port> ports_;
   std::vector<LinkId> port_links_;
+  std::vector<bool> borrows_;  ///< by GPU
   std::vector<AttachmentId> attachment_of_;
   std::vector<Attachment> attachments_;
   std::optional<TorusMetric> torus_;

@@ -1,4 +1,5 @@
-// The embedding before the first layer and the output layer with its loss after the last.
+// The embedding before the first layer, the output layer with its loss after the last, and what an MTP module has
+// besides its layer.
 #include "workloads/cost/layer.h"
 #include "workloads/cost/pieces.h"
 #include "workloads/shard.h"
@@ -11,36 +12,59 @@ constexpr double lookup_bytes = 4;       ///< row read, written; other ranks' to
 constexpr double position_bytes = 6;     ///< learned positions added: two reads, a write
 constexpr double dropout_bytes = 5;      ///< read, written, mask
 constexpr double scatter_bytes = 2 + 8;  ///< gradient read; its row read and written in fp32
-/// Bytes a logit: 14 in all is fitted; the split (cast, maximum and sum of exponentials; gradient in place) is assumed.
-constexpr double loss_forward_bytes = 10;
-constexpr double loss_backward_bytes = 4;
+constexpr double join_bytes = 4;         ///< two inputs written side by side: each read and written
 
-/// The output layer runs in bf16 in fp8 runs too.
-Precision logits_precision(Precision precision) { return precision == Precision::fp8 ? Precision::bf16 : precision; }
+struct LossBytes {
+  double forward, backward;
+};
+
+/// Bytes a logit. Without fusion 14 in all is fitted; the split (cast, maximum and sum of exponentials; gradient in
+/// place) is assumed, and that the kernels of all stacks without fusion move as much. Fused, in one kernel in place:
+/// read for maximum and sum together, read again and the gradient written over it, and scaled in backward (Transformer
+/// Engine's and Liger's cross entropy).
+LossBytes loss_bytes(LossKernel loss) {
+  if (loss == LossKernel::fused) return {.forward = 6, .backward = 4};
+  return {.forward = 10, .backward = 4};
+}
+
+PartCost embedding_part(const Pieces& p, const Plan& plan, const Shard& s) {
+  const Model& model = p.model;
+  const Precision precision = p.training.precision;
+  const std::int64_t after = s.sequence_tokens * model.hidden;  // behind the reduce of the vocabulary shards
+  const auto both_ways = [&](double bytes) {
+    return PartCost{.forward = elementwise(p.gpu, after, bytes, precision),
+                    .backward_input = elementwise(p.gpu, after, bytes, precision)};
+  };
+  PartCost cost{.forward = elementwise(p.gpu, s.tokens * model.hidden, lookup_bytes, precision),
+                .backward_input = elementwise(p.gpu, s.tokens / plan.tp * model.hidden, scatter_bytes, precision)};
+  if (model.positions == Positions::learned) cost = cost + both_ways(position_bytes);
+  if (model.embedding_norm) cost = cost + p.norm(after);
+  if (model.dropout) cost = cost + both_ways(dropout_bytes);
+  return cost;
+}
+
+PartCost output_part(const Pieces& p, const Shard& s) {
+  const auto logits = static_cast<double>(s.tokens * s.vocabulary);
+  const LossBytes loss = loss_bytes(p.training.loss);
+  const PartCost loss_part{.forward = memory_bound_time(p.gpu, loss.forward * logits),
+                           .backward_input = memory_bound_time(p.gpu, loss.backward * logits)};
+  return p.norm(s.sequence_tokens * p.model.hidden) + p.unquantised_linear(output_shape(p.model, s)) + loss_part;
+}
+
+/// DeepSeek-V3, section 2.2: norms of the last hidden state and of the next token's embedding, side by side, projected.
+PartCost mtp_part(const Pieces& p, const Plan& plan, const Shard& s) {
+  const std::int64_t elements = s.sequence_tokens * p.model.hidden;
+  return p.norm(elements) + p.norm(elements) + p.pass(2 * elements, join_bytes) +
+         p.linear(mtp_projection_shape(p.model, plan, s));
+}
 
 }  // namespace
 
 EndCost end_cost(const Gpu& gpu, const Model& model, const Plan& plan, const Training& training) {
+  const Pieces pieces{gpu, model, training};
   const Shard s = shard_of(model, plan, training);
-  const Precision precision = logits_precision(training.precision);
-  const std::int64_t after = s.sequence_tokens * model.hidden;  // behind the reduce of the vocabulary shards
-  const auto whole = [&](std::int64_t elements, double forward, double backward) {
-    return PartCost{.forward = elementwise(gpu, elements, forward, precision),
-                    .backward_input = elementwise(gpu, elements, backward, precision)};
-  };
-  EndCost cost;
-  cost.embedding = {.forward = elementwise(gpu, s.tokens * model.hidden, lookup_bytes, precision),
-                    .backward_input = elementwise(gpu, s.tokens / plan.tp * model.hidden, scatter_bytes, precision)};
-  if (model.positions == Positions::learned)
-    cost.embedding = cost.embedding + whole(after, position_bytes, position_bytes);
-  if (model.dropout) cost.embedding = cost.embedding + whole(after, dropout_bytes, dropout_bytes);
-  const Linear head{.tokens = s.tokens, .in = model.hidden, .out = s.vocabulary};
-  const auto logits = static_cast<double>(s.tokens * s.vocabulary);
-  cost.output.forward = norm_forward(gpu, model, s, precision) + linear_forward(gpu, head, precision) +
-                        memory_bound_time(gpu, loss_forward_bytes * logits);
-  cost.output.backward_input = memory_bound_time(gpu, loss_backward_bytes * logits) +
-                               linear_backward_input(gpu, head, precision) + norm_backward(gpu, model, s, precision);
-  cost.output.backward_weight = linear_backward_weight(gpu, head, precision, training.gradients);
+  EndCost cost{.embedding = embedding_part(pieces, plan, s), .output = output_part(pieces, s)};
+  if (model.mtp_layers > 0) cost.mtp = mtp_part(pieces, plan, s);
   return cost;
 }
 

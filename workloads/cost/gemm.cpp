@@ -20,7 +20,7 @@ constexpr double wave_exponent = 0.74;        ///< below 1: a half-empty GPU clo
 constexpr double short_k = 240;               ///< elements of K that prologue and epilogue cost (fitted)
 constexpr double short_k_fp8 = 2 * short_k;   ///< the same time at twice the rate (assumed)
 constexpr std::int64_t aligned = 64;          ///< elements: 128 bytes, one cache line, in half precision
-constexpr double misaligned_rate = 1 - 0.26;  ///< where N or K is not a multiple of `aligned` (fitted)
+constexpr double misaligned_rate = 1 - 0.26;  ///< where a row in memory is not a multiple of `aligned` (fitted)
 constexpr double accumulate_shown = 0.65;     ///< part of the fp32 accumulation's traffic not hidden (fitted)
 constexpr double tf32_rate = 0.5;             ///< of bf16's: the data sheets of A100, H100 and B200 agree
 
@@ -66,7 +66,8 @@ double shape_efficiency(const Gpu& gpu, const Gemm& g, Precision precision) {
   double best = 0;
   for (const Tile& tile : tiles) best = std::max(best, tile.rate * std::pow(wave_fill(gpu, g, tile), wave_exponent));
   const double k0 = precision == Precision::fp8 ? short_k_fp8 : short_k;
-  const bool misaligned = g.n % aligned != 0 || g.k % aligned != 0;
+  const std::int64_t input_row = g.over_rows ? g.m : g.k;  // the number of tokens is the length of no row
+  const bool misaligned = g.n % aligned != 0 || input_row % aligned != 0;
   return best / (1 + k0 / static_cast<double>(g.k)) * (misaligned ? misaligned_rate : 1);
 }
 

@@ -30,9 +30,13 @@ struct ExpertCost {
 };
 
 /// The parts of one layer in the order of its forward. With TP, a collective stands before and after each pair of
-/// matrices (sequence parallel) or after it (without).
+/// matrices (sequence parallel) or after it (without). A part is as long as all the pieces that the plan plays it in:
+/// `core` is all cp steps of a ring, equally long but for what adds one step's output to the others'; with `overlap.tp`
+/// products are cut as `product_pieces` says.
 struct LayerCost {
   PartCost attention_norm;      ///< on the sequence shard with SP: before the gather
+  PartCost down;                ///< MLA's products into latents and their norms, on the sequence shard with SP: the
+                                ///< gather moves latents instead of `hidden`; else nothing
   PartCost qkv;                 ///< product(s) into heads, rotary positions
   PartCost core;                ///< attention proper
   PartCost projection;          ///< the product behind it
@@ -43,7 +47,8 @@ struct LayerCost {
   PartCost mlp_residual;
   ExpertCost experts;  ///< nothing in a dense layer
   /// What selective recompute plays again before the backward of either half, from memory that it kept. Modules that
-  /// need communication again (`mlp`, `experts`) are played as forward parts and are not in here.
+  /// need communication again (`mlp`, `experts`) are played as forward parts and are not in here; the attention core is
+  /// (a plan with CP that plays it again with its exchange takes `core.forward` off).
   Duration attention_recompute, mlp_recompute;
   [[nodiscard]] Duration forward() const;   ///< all compute of a forward
   [[nodiscard]] Duration backward() const;  ///< all compute of a backward, without recompute
@@ -68,9 +73,9 @@ void for_each_part(Cost& layer, const Visit& visit) requires requires {
 }
 {
   for (auto* p :
-       {&layer.attention_norm, &layer.qkv, &layer.core, &layer.projection, &layer.attention_residual, &layer.mlp_norm,
-        &layer.mlp_in, &layer.mlp_out, &layer.mlp_residual, &layer.experts.router, &layer.experts.permute,
-        &layer.experts.in, &layer.experts.out, &layer.experts.unpermute, &layer.experts.shared})
+       {&layer.attention_norm, &layer.down, &layer.qkv, &layer.core, &layer.projection, &layer.attention_residual,
+        &layer.mlp_norm, &layer.mlp_in, &layer.mlp_out, &layer.mlp_residual, &layer.experts.router,
+        &layer.experts.permute, &layer.experts.in, &layer.experts.out, &layer.experts.unpermute, &layer.experts.shared})
     visit(*p);
 }
 

@@ -14,15 +14,20 @@ struct Gemm {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t count = 1;
   bool accumulate_fp32 = false;
+  bool over_rows = false;  ///< a weight gradient, which sums over the rows (tokens) of both inputs
   [[nodiscard]] double flops() const;
 };
 [[nodiscard]] Duration gemm_time(const Gpu& gpu, const Gemm& gemm, Precision precision);
 
-/// Self-attention core of one microbatch on one rank: causal, `heads` query heads a rank.
+/// One kernel of the self-attention core of a microbatch on one rank: `heads` query heads.
 struct Attention {
-  std::int64_t batch = 0, query_length = 0, key_length = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t batch = 0, query_length = 0, key_length = 0;
+  double keys_met = 0;  ///< of the keys, that a query needs on average: half of them in a causal square
+  std::int64_t heads = 0, kv_heads = 0, qk_dim = 0, value_dim = 0;
   AttentionKernel kernel = AttentionKernel::flash;
   bool dropout = false;
+  /// What a forward executes: of the square, flash only what is met.
+  [[nodiscard]] double flops() const;
 };
 [[nodiscard]] Duration attention_forward_time(const Gpu& gpu, const Attention& attention);
 [[nodiscard]] Duration attention_backward_time(const Gpu& gpu, const Attention& attention);

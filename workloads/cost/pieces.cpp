@@ -4,43 +4,78 @@ namespace foretrain {
 namespace {
 
 constexpr double norm_bytes = 4;            ///< an element, forward: read and written in half precision
+constexpr double gated_bytes = 6;           ///< gate and up read, product written
+constexpr double gelu_bytes = 4;            ///< read and written
 constexpr double backward_traffic = 2;      ///< backward reads the gradient and the saved value (fitted: twice)
 constexpr double quantise_bytes = 0.6 * 4;  ///< an input element a product in fp8: scale, cast, transpose (fitted)
 
-/// Casting the first operand of an fp8 product, [rows, columns]; the weights are cast once a step, which is not
-/// counted.
-Duration quantise(const Gpu& gpu, std::int64_t rows, std::int64_t columns, Precision precision) {
+/// Casting the first operand of an fp8 product, `columns` for each token; the weights are cast once a step, which is
+/// not counted.
+Duration quantise(const Gpu& gpu, const Linear& l, std::int64_t columns, Precision precision) {
   if (precision != Precision::fp8) return {};
-  const double traffic = quantise_bytes * static_cast<double>(rows) * static_cast<double>(columns);
+  const double traffic = quantise_bytes * static_cast<double>(l.count * l.tokens) * static_cast<double>(columns);
   return seconds(traffic / static_cast<double>(gpu.memory_achieved.bytes_per_s()));
 }
 
 }  // namespace
 
 Duration linear_forward(const Gpu& gpu, const Linear& l, Precision precision) {
-  return gemm_time(gpu, {.m = l.tokens, .n = l.out, .k = l.in}, precision) + quantise(gpu, l.tokens, l.in, precision);
+  return gemm_time(gpu, {.m = l.tokens, .n = l.out, .k = l.in, .count = l.count}, precision) +
+         quantise(gpu, l, l.in, precision);
 }
 
 Duration linear_backward_input(const Gpu& gpu, const Linear& l, Precision precision) {
-  return gemm_time(gpu, {.m = l.tokens, .n = l.in, .k = l.out}, precision) + quantise(gpu, l.tokens, l.out, precision);
+  return gemm_time(gpu, {.m = l.tokens, .n = l.in, .k = l.out, .count = l.count}, precision) +
+         quantise(gpu, l, l.out, precision);
 }
 
 Duration linear_backward_weight(const Gpu& gpu, const Linear& l, Precision precision, Precision gradients) {
-  const Gemm product{.m = l.out, .n = l.in, .k = l.tokens, .accumulate_fp32 = gradients == Precision::fp32};
-  return gemm_time(gpu, product, precision) + quantise(gpu, l.tokens, l.in, precision);
+  const Gemm product{.m = l.out,
+                     .n = l.in,
+                     .k = l.tokens,
+                     .count = l.count,
+                     .accumulate_fp32 = gradients == Precision::fp32,
+                     .over_rows = true};
+  return gemm_time(gpu, product, precision) + quantise(gpu, l, l.in, precision);
 }
+
+Precision unquantised(Precision precision) { return precision == Precision::fp8 ? Precision::bf16 : precision; }
 
 Duration elementwise(const Gpu& gpu, std::int64_t elements, double bytes, Precision precision) {
   const double width = precision == Precision::fp32 ? 2 : 1;
   return memory_bound_time(gpu, width * bytes * static_cast<double>(elements));
 }
 
-Duration norm_forward(const Gpu& gpu, const Model& model, const Shard& shard, Precision precision) {
-  return elementwise(gpu, shard.sequence_tokens * model.hidden, norm_bytes, precision);
+PartCost Pieces::linear(const Linear& l) const { return linear(l, 1, 1); }
+
+PartCost Pieces::linear(const Linear& l, std::int64_t forward_pieces, std::int64_t input_pieces) const {
+  const Precision p = training.precision;
+  const auto one_of = [&](std::int64_t n) {
+    Linear piece = l;
+    piece.tokens = (l.tokens + n - 1) / n;
+    return piece;
+  };
+  return {.forward = forward_pieces * linear_forward(gpu, one_of(forward_pieces), p),
+          .backward_input = input_pieces * linear_backward_input(gpu, one_of(input_pieces), p),
+          .backward_weight = linear_backward_weight(gpu, l, p, training.gradients)};
 }
 
-Duration norm_backward(const Gpu& gpu, const Model& model, const Shard& shard, Precision precision) {
-  return elementwise(gpu, shard.sequence_tokens * model.hidden, backward_traffic * norm_bytes, precision);
+PartCost Pieces::unquantised_linear(const Linear& l) const {
+  const Precision p = unquantised(training.precision);
+  return {.forward = linear_forward(gpu, l, p),
+          .backward_input = linear_backward_input(gpu, l, p),
+          .backward_weight = linear_backward_weight(gpu, l, p, training.gradients)};
+}
+
+PartCost Pieces::pass(std::int64_t elements, double bytes) const {
+  return {.forward = elementwise(gpu, elements, bytes, training.precision),
+          .backward_input = elementwise(gpu, elements, backward_traffic * bytes, training.precision)};
+}
+
+PartCost Pieces::norm(std::int64_t elements) const { return pass(elements, norm_bytes); }
+
+PartCost Pieces::activation(std::int64_t elements) const {
+  return pass(elements, model.gated() ? gated_bytes : gelu_bytes);
 }
 
 }  // namespace foretrain

@@ -1,8 +1,15 @@
-// DataParallelWriter: what data parallelism adds to a stage's program: gradients reduced, parameters gathered, by ZeRO
-// stage, beside the compute or behind it. The stage's writer tells it where it is. Internal to `generate`.
+// DataParallelWriter: what data parallelism adds to a stage's program, by ZeRO stage and training software: gradients
+// reduced in buckets or unit by unit, parameters gathered ahead of their use, beside the compute or behind it. Experts
+// have a group of their own, beside the dense parameters'. The stage's writer says where it is; docs/parallelism.md has
+// the rules and their sources. Internal to `generate`.
+//
+//   data.begin(a);
+//   data.before_forward(a, unit);  ...kernels of the unit...  data.after_forward(a, unit);
+//   data.before_backward(a, unit); ...                        data.after_backward(a, unit);
 #pragma once
 
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,41 +20,74 @@ namespace foretrain {
 
 class DataParallelWriter {
  public:
-  DataParallelWriter(const Stage& stage, Track& track);
+  /// `list` is the stage's whole order of actions; both references and it outlive the writer.
+  DataParallelWriter(const Stage& stage, Track& track, std::span<const Action> list);
 
   void begin_step();
-  /// Before the first kernel of a chunk's forward.
-  void before_forward(std::int32_t chunk);
-  /// A layer of the chunk has all its gradients of this step.
-  void after_layer_gradients(std::int32_t chunk);
-  /// The whole chunk has.
-  void after_chunk_gradients(std::int32_t chunk);
-  /// Gradients not yet reduced are, and all are waited for.
+  /// The next action of the list.
+  void begin(const Action& a);
+  void before_forward(const Action& a, std::size_t unit);
+  void after_forward(const Action& a, std::size_t unit);
+  /// Before and after a unit's part of a backward, of the input or of the weights alone.
+  void before_backward(const Action& a, std::size_t unit);
+  void after_backward(const Action& a, std::size_t unit);
+  /// All gradients are reduced and waited for.
   void finish_gradients();
-  /// Behind the optimizer.
+
+  /// What the optimizer of this rank works on: parameters that it owns, gradients that it holds.
+  struct Update {
+    std::int64_t owned = 0, held = 0;
+  };
+  [[nodiscard]] Update update() const;
   void after_update();
 
  private:
-  struct Gather {
-    std::int32_t chunk;
-    Event done;
+  struct Unit {
+    RankParameters parameters;
+    std::vector<Event> gathered;  ///< waited for at the next use
+    bool here = false;            ///< fully sharded: gathered, or being so
+    Bytes gradients;              ///< fully sharded and ZeRO 2: whole ones alive
   };
-  [[nodiscard]] bool gathers_ahead() const;
-  /// Megatron-Core cuts buckets on the first pipeline rank's first chunk only: elsewhere the traffic sits in the
-  /// bubble.
+  struct Chunk {
+    std::vector<Unit> units;
+    std::optional<Action> last_weights;  ///< the action that completes the chunk's gradients
+    RankParameters pending;              ///< with complete gradients, not yet reduced
+  };
+
+  [[nodiscard]] Chunk& chunk_of(const Action& a) { return chunks_[static_cast<std::size_t>(a.chunk)]; }
+  [[nodiscard]] const Plan& plan() const { return stage_.in.plan; }
+  [[nodiscard]] bool fully_sharded() const { return plan().zero == 3; }
+  [[nodiscard]] bool in_pipeline() const { return plan().pp * stage_.chunks() > 1; }
+  [[nodiscard]] bool frees_gradients() const { return plan().zero >= 2; }
+  [[nodiscard]] bool held_twice() const { return stage_.shape.placement == Placement::bidirectional; }
+  [[nodiscard]] std::vector<std::int32_t> chunks_by_stage() const;
   [[nodiscard]] bool cuts_buckets(std::int32_t chunk) const;
-  [[nodiscard]] std::int64_t parameters_of(std::int32_t chunk) const;
-  [[nodiscard]] std::int64_t layer_share(std::int32_t chunk) const;
-  [[nodiscard]] std::int64_t end_parameters(std::int32_t chunk) const;
-  [[nodiscard]] Bytes parameter_message(std::int32_t chunk) const;
-  void reduce(std::int64_t parameters, std::int32_t chunk);
+  [[nodiscard]] bool reduces_after(const Action& a);
+  [[nodiscard]] bool stays_after_forward(const Action& a, std::size_t unit);
+  [[nodiscard]] Bytes parameter_bytes(const RankParameters& p) const;
+  [[nodiscard]] Bytes whole_gradient_bytes(const RankParameters& p) const;
+
+  std::vector<Event> gather_calls(const RankParameters& p, Place where, std::span<const Event> after);
+  void gather(Unit& unit, Place where);
+  void gather_from(const Action& a, std::size_t unit, int direction);
+  void release(Unit& unit, Place where);
+  void use(Unit& unit);
+  void free_gradients(Unit& unit, Place where);
+  void keep_window();
+
+  std::vector<Event> reduce(const RankParameters& p, Place where);
+  std::optional<Event> reduce_over(Slot slot, std::int64_t ranks, std::int64_t parameters, Place where);
+  void reduce_unit(const Action& a, std::size_t unit);
+  void reduce_bucket(const Action& a, std::size_t unit);
 
   const Stage& stage_;
   Track& track_;
-  std::vector<Event> reductions_;
-  std::vector<Gather> gathers_;
-  std::vector<std::pair<std::int64_t, std::int32_t>> late_;  ///< parameters and chunk, reduced after the last backward
-  std::int64_t pending_ = 0, reduced_ = 0;                   ///< parameters of the current chunk
+  std::span<const Action> list_;
+  std::size_t next_ = 0;  ///< into `list_`
+  std::vector<Chunk> chunks_;
+  std::vector<Event> reductions_;       ///< of this step, waited for at its end
+  std::vector<Event> unit_reductions_;  ///< of the last unit, waited for before the next one's: one is in flight
+  std::vector<std::pair<RankParameters, std::int32_t>> late_;  ///< with their chunk: reduced after the last backward
 };
 
 }  // namespace foretrain

@@ -1,75 +1,124 @@
 #include "workloads/program/layer_writer.h"
 
-#include <optional>
+#include "workloads/shard.h"
 
 namespace foretrain {
 
-struct LayerWriter::Half {
-  const PartCost& norm;
-  const PartCost& in;
-  PartCost core;  ///< attention proper; nothing in an MLP
-  const PartCost& out;
-  const PartCost& residual;
-  Duration recompute;
-};
-
 LayerWriter::LayerWriter(const Stage& stage, Track& track)
-    : stage_(stage), track_(track), message_(activation_message(stage.in.model, stage.in.plan, stage.in.training)) {}
+    : stage_(stage),
+      tensor_(stage, track),
+      context_(stage, track),
+      pairs_(tensor_, context_, track),
+      experts_(stage, tensor_, context_, track),
+      track_(track) {}
+
+bool LayerWriter::has_experts(Place where) const { return stage_.in.model.kind_of(where.layer).experts; }
 
 const LayerCost& LayerWriter::cost_of(Place where) const {
   return stage_.in.cost.of(stage_.in.model.kind_of(where.layer));
 }
 
-LayerWriter::Half LayerWriter::attention(const LayerCost& c) {
-  return {c.attention_norm, c.qkv, c.core, c.projection, c.attention_residual, c.attention_recompute};
+/// What selective recompute repeats with its communication is played apart from the rest: attention proper, for which
+/// context parallelism exchanges K and V, and MLA's products out of latents, which are gathered.
+ProductPair LayerWriter::attention(const LayerCost& c) const {
+  const StageInput& in = stage_.in;
+  const auto again = [&](RecomputeModule module) { return recomputes(in.training, module); };
+  ProductPair pair{.norm = c.attention_norm + c.down,
+                   .in = c.qkv,
+                   .core = c.core,
+                   .out = c.projection,
+                   .residual = c.attention_residual,
+                   .first_again = in.model.latent && again(RecomputeModule::latent) && !again(RecomputeModule::matmul),
+                   .core_again = again(RecomputeModule::attention),
+                   .recompute = c.attention_recompute,
+                   .input = latent_message(in.model, in.plan, in.training)};
+  if (pair.first_again) pair.recompute -= c.qkv.forward;
+  if (pair.core_again) pair.recompute -= c.core.forward;
+  return pair;
 }
 
-LayerWriter::Half LayerWriter::mlp(const LayerCost& c) {
-  return {c.mlp_norm, c.mlp_in, {}, c.mlp_out, c.mlp_residual, c.mlp_recompute};
+ProductPair LayerWriter::mlp(const LayerCost& c) {
+  return {.norm = c.mlp_norm,
+          .in = c.mlp_in,
+          .core = std::nullopt,
+          .out = c.mlp_out,
+          .residual = c.mlp_residual,
+          .recompute = c.mlp_recompute};
 }
 
-Event LayerWriter::call(Collective op, Place where) { return track_.call(Slot::tp, to_text(op), op, message_, where); }
-
-void LayerWriter::exchange(Collective op, Place where) { track_.hold(call(op, where)); }
+void LayerWriter::exchange(Collective op, Place where) { tensor_.exchange(op, where); }
 
 void LayerWriter::forward(Work work, std::string_view label, Place where) {
-  forward(attention(cost_of(where)), work, label, where);
-  forward(mlp(cost_of(where)), work, label, where);
+  const Booking b{work, label, where};
+  const LayerCost& c = cost_of(where);
+  pairs_.forward(attention(c), b);
+  if (has_experts(where))
+    experts_.forward(c, b);
+  else
+    pairs_.forward(mlp(c), b);
 }
 
-void LayerWriter::forward(const Half& half, Work work, std::string_view label, Place where) {
-  track_.compute(work, label, half.norm.forward, where);
-  if (stage_.sequence_parallel()) exchange(Collective::all_gather, where);
-  track_.compute(work, label, half.in.forward + half.core.forward + half.out.forward, where);
-  if (stage_.tensor_parallel())
-    exchange(stage_.sequence_parallel() ? Collective::reduce_scatter : Collective::all_reduce, where);
-  track_.compute(work, label, half.residual.forward, where);
+void LayerWriter::backward(Place where) { backward(Gradients::all, where); }
+void LayerWriter::backward_input(Place where) { backward(Gradients::input, where); }
+void LayerWriter::backward_weight(Place where) { backward(Gradients::weight, where); }
+
+void LayerWriter::backward(Gradients gradients, Place where) {
+  const LayerCost& c = cost_of(where);
+  if (has_experts(where))
+    experts_.backward(c, gradients, where);
+  else
+    mlp_backward(c, gradients, where);
+  pairs_.backward(attention(c), gradients, where);
 }
 
-void LayerWriter::backward(Place where) {
-  backward(mlp(cost_of(where)), where);
-  backward(attention(cost_of(where)), where);
+void LayerWriter::mlp_backward(const LayerCost& c, Gradients gradients, Place where) {
+  if (makes_input(gradients) && recomputes(stage_.in.training, RecomputeModule::mlp))
+    pairs_.products(mlp(c), {Work::recompute, "recompute", where});
+  pairs_.backward(mlp(c), gradients, where);
 }
 
-/// With sequence parallelism the output gradient is gathered first, the saved input is gathered again under the
-/// input-gradient GEMMs, and the scatter of the input gradient runs under the last weight gradient (Megatron-Core;
-/// Korthikanti 2022, section 4.2.2).
-void LayerWriter::backward(const Half& half, Place where) {
-  track_.compute(Work::recompute, "recompute", half.recompute, where);
-  track_.compute(Work::compute, "B", half.residual.backward_input, where);
-  std::optional<Event> saved_input;
-  if (stage_.sequence_parallel()) {
-    exchange(Collective::all_gather, where);
-    saved_input = call(Collective::all_gather, where);
+/// Compute: attention F | experts B, W, experts F | attention B. Beside it: combine B | dispatch F, dispatch B |
+/// combine F. A layer without experts has nothing to send, and computes in the same places.
+void LayerWriter::forward_and_backward(Place forward, Place backward) {
+  const Booking f{Work::compute, "F", forward};
+  const LayerCost& fc = cost_of(forward);
+  const LayerCost& bc = cost_of(backward);
+  const bool sends_forward = has_experts(forward), sends_backward = has_experts(backward);
+  std::optional<Event> dispatched, combined, gradient;
+
+  if (sends_backward) {
+    experts_.merge_backward(bc, Gradients::all, backward);
+    gradient = experts_.combine_backward(backward);
   }
-  track_.compute(Work::compute, "B", half.out.backward() + half.core.backward_input + half.in.backward_input, where);
-  std::optional<Event> input_gradient;
-  if (stage_.tensor_parallel())
-    input_gradient = call(stage_.sequence_parallel() ? Collective::reduce_scatter : Collective::all_reduce, where);
-  if (saved_input) track_.hold(*saved_input);
-  track_.compute(Work::compute, "B", half.in.backward_weight, where);
-  if (input_gradient) track_.hold(*input_gradient);
-  track_.compute(Work::compute, "B", half.norm.backward_input, where);
+  pairs_.forward(attention(fc), f);
+  if (sends_forward) {
+    experts_.route(fc, f);
+    dispatched = experts_.dispatch(forward);
+  }
+  track_.hold(gradient);
+  if (sends_backward) {
+    experts_.products_backward(bc, Gradients::input, backward);
+    gradient = experts_.dispatch_backward(backward);
+    experts_.products_backward(bc, Gradients::weight, backward);
+  } else {
+    mlp_backward(bc, Gradients::all, backward);
+  }
+  track_.hold(dispatched);
+  if (sends_forward) {
+    experts_.products(fc, f);
+    combined = experts_.combine(forward);
+  } else {
+    pairs_.forward(mlp(fc), f);
+  }
+  if (sends_backward) {
+    track_.hold(gradient);
+    experts_.route_backward(bc, Gradients::all, backward);
+  }
+  pairs_.backward(attention(bc), Gradients::all, backward);
+  if (sends_forward) {
+    track_.hold(combined);
+    experts_.merge(fc, f);
+  }
 }
 
 }  // namespace foretrain

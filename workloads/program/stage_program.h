@@ -8,6 +8,7 @@
 
 namespace foretrain {
 
-[[nodiscard]] Program stage_program(const StageInput& in, std::int64_t pipeline_rank);
+/// `lists` are those of all pipeline ranks: a rank receives in the order in which others send.
+[[nodiscard]] Program stage_program(const StageInput& in, const ActionLists& lists, std::int64_t pipeline_rank);
 
 }  // namespace foretrain

@@ -61,9 +61,10 @@ void Track::compute(Work work, std::string_view label, Duration duration, Place 
   pending_ += duration;
 }
 
-void Track::hold(Event e) {
+void Track::hold(std::optional<Event> e) {
+  if (!e) return;
   flush();
-  holds_.push_back(e);
+  holds_.push_back(*e);
 }
 
 Event Track::call(Slot slot, std::string_view label, Collective op, Bytes size, Place place) {

@@ -20,8 +20,8 @@ namespace foretrain {
 class Track {
  public:
   void compute(Work work, std::string_view label, Duration duration, Place place);
-  /// The next compute starts only after `e`; what is pending belongs before it.
-  void hold(Event e);
+  /// The next compute starts only after `e`, if there is one; what is pending belongs before it.
+  void hold(std::optional<Event> e);
   /// A communication that starts when all compute so far has ended, and what the next compute would wait for.
   Event call(Slot slot, std::string_view label, Collective op, Bytes size, Place place);
   /// One that waits only for its turn on its stream and for `after`.

@@ -1,20 +1,30 @@
 #include <algorithm>
 
+#include "workloads/schedules/order.h"
 #include "workloads/schedules/rules.h"
 
 namespace foretrain {
+namespace {
 
-std::vector<Action> one_f_one_b(const PipelineShape& shape, std::int64_t rank) {
+std::vector<Action> list(const PipelineShape& shape, std::int64_t rank) {
   const auto warm_up = std::min(shape.microbatches, shape.ranks - 1 - rank);
   std::vector<Action> list;
-  const auto add = [&](Pass pass, std::int64_t i) { list.push_back({pass, 0, static_cast<std::int32_t>(i)}); };
-  for (std::int64_t i = 0; i < warm_up; ++i) add(Pass::forward, i);
-  for (std::int64_t i = 0; i + warm_up < shape.microbatches; ++i) {
-    add(Pass::forward, warm_up + i);
-    add(Pass::backward, i);
+  for (std::int64_t i = 0; i < warm_up; ++i) list.push_back(action(Pass::forward, 0, i));
+  for (std::int64_t i = 0; i < shape.microbatches; ++i) {
+    if (warm_up + i < shape.microbatches) list.push_back(action(Pass::forward, 0, warm_up + i));
+    list.push_back(action(Pass::backward, 0, i));
   }
-  for (std::int64_t i = shape.microbatches - warm_up; i < shape.microbatches; ++i) add(Pass::backward, i);
   return list;
+}
+
+std::int64_t budget(const PipelineShape& shape, std::int64_t rank) {
+  return std::min(shape.microbatches, shape.ranks - rank);
+}
+
+}  // namespace
+
+ScheduleRule one_f_one_b_rule() {
+  return {.kind = ScheduleKind::one_f_one_b, .chunks = {1, 1}, .actions = list, .budget = budget};
 }
 
 }  // namespace foretrain

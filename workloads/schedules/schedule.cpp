@@ -1,83 +1,77 @@
 #include "workloads/schedules/schedule.h"
 
 #include <algorithm>
-#include <set>
-#include <tuple>
-
-#include <fmt/format.h>
+#include <array>
 
 #include "workloads/schedules/rules.h"
 
 namespace foretrain {
-
-std::vector<Action> actions(ScheduleKind kind, const PipelineShape& shape, std::int64_t rank) {
-  switch (kind) {
-    case ScheduleKind::gpipe:
-      return gpipe(shape, rank);
-    case ScheduleKind::one_f_one_b:
-      return one_f_one_b(shape, rank);
-    case ScheduleKind::interleaved_1f1b:
-      return interleaved_1f1b(shape, rank);
-  }
-  return {};
-}
-
 namespace {
 
-/// (pass, global stage, microbatch) done so far.
-using Done = std::set<std::tuple<Pass, std::int64_t, std::int32_t>>;
+std::vector<Action> no_actions(const PipelineShape& /*shape*/, std::int64_t /*rank*/) { return {}; }
+std::int64_t everything(const PipelineShape& shape, std::int64_t /*rank*/) { return shape.chunks * shape.microbatches; }
 
-bool can_run(const PipelineShape& shape, std::int64_t rank, const Action& a, const Done& done) {
-  const std::int64_t stage = a.chunk * shape.ranks + rank;
-  const std::int64_t last = shape.ranks * shape.chunks - 1;
-  if (a.pass == Pass::forward) return stage == 0 || done.contains({Pass::forward, stage - 1, a.microbatch});
-  return done.contains({Pass::forward, stage, a.microbatch}) &&
-         (stage == last || done.contains({Pass::backward, stage + 1, a.microbatch}));
-}
-
-std::string text(const Action& a) {
-  return fmt::format("{} of microbatch {} on chunk {}", a.pass == Pass::forward ? "forward" : "backward", a.microbatch,
-                     a.chunk);
+const ScheduleRule& rule_of(ScheduleKind kind) {
+  static const std::array rules = {gpipe_rule(),
+                                   one_f_one_b_rule(),
+                                   interleaved_1f1b_rule(),
+                                   interleaved_1f1b_ep_overlap_rule(),
+                                   looped_bfs_rule(),
+                                   zb_h1_rule(),
+                                   zb_h2_rule(),
+                                   zbv_rule(),
+                                   interleaved_zb_rule(),
+                                   dualpipe_rule(),
+                                   dualpipev_rule()};
+  // What a file has is in the file.
+  static const ScheduleRule listed{
+      .kind = ScheduleKind::file, .chunks = {1, any_chunks}, .actions = no_actions, .budget = everything};
+  const auto* rule = std::find_if(rules.begin(), rules.end(), [&](const ScheduleRule& r) { return r.kind == kind; });
+  return rule == rules.end() ? listed : *rule;
 }
 
 }  // namespace
 
-std::string verify(ScheduleKind kind, const PipelineShape& shape) {
-  std::vector<std::vector<Action>> lists;
-  for (std::int64_t r = 0; r < shape.ranks; ++r) {
-    lists.push_back(actions(kind, shape, r));
-    auto sorted = lists.back();
-    std::sort(sorted.begin(), sorted.end());
-    if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-      return fmt::format("rank {} runs an action twice", r);
-    const auto expected = static_cast<std::size_t>(2 * shape.chunks * shape.microbatches);
-    if (sorted.size() != expected) return fmt::format("rank {} runs {} actions of {}", r, sorted.size(), expected);
-  }
-  Done done;
-  std::vector<std::size_t> cursor(lists.size());
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t r = 0; r < lists.size(); ++r)
-      while (cursor[r] < lists[r].size() && can_run(shape, static_cast<std::int64_t>(r), lists[r][cursor[r]], done)) {
-        const Action& a = lists[r][cursor[r]++];
-        done.insert({a.pass, a.chunk * shape.ranks + static_cast<std::int64_t>(r), a.microbatch});
-        moved = true;
-      }
-  }
-  for (std::size_t r = 0; r < lists.size(); ++r)
-    if (cursor[r] < lists[r].size())
-      return fmt::format("rank {} waits for ever before {}", r, text(lists[r][cursor[r]]));
-  return {};
+std::int64_t usual_group(std::int64_t ranks, std::int64_t microbatches) {
+  const std::int64_t rounds = std::max<std::int64_t>(1, microbatches / ranks);
+  return microbatches % rounds == 0 ? microbatches / rounds : ranks;
 }
 
-std::int64_t peak_alive(ScheduleKind kind, const PipelineShape& shape, std::int64_t rank) {
-  std::int64_t alive = 0;
-  std::int64_t peak = 0;
-  for (const Action& a : actions(kind, shape, rank)) {
-    alive += a.pass == Pass::forward ? 1 : -1;
-    peak = std::max(peak, alive);
-  }
-  return peak;
+PipelineShape pipeline_shape(const ScheduleSpec& spec, std::int64_t ranks, std::int64_t microbatches) {
+  return {.ranks = ranks,
+          .chunks = spec.virtual_stages,
+          .microbatches = microbatches,
+          .group = spec.microbatch_group.value_or(usual_group(ranks, microbatches)),
+          .placement = placement_of(spec)};
+}
+
+PipelineShape pipeline_shape(const Plan& plan, const Training& training) {
+  return pipeline_shape(plan.schedule, plan.pp, microbatches(plan, training));
+}
+
+std::vector<Action> actions(const ScheduleSpec& spec, const PipelineShape& shape, std::int64_t rank) {
+  if (spec.listed) return spec.listed->lists[static_cast<std::size_t>(rank)];
+  return rule_of(spec.kind).actions(shape, rank);
+}
+
+ActionLists all_actions(const ScheduleSpec& spec, const PipelineShape& shape) {
+  ActionLists lists;
+  for (std::int64_t rank = 0; rank < shape.ranks; ++rank) lists.push_back(actions(spec, shape, rank));
+  return lists;
+}
+
+std::int64_t activation_budget(const ScheduleSpec& spec, const PipelineShape& shape, std::int64_t rank) {
+  return rule_of(spec.kind).budget(shape, rank);
+}
+
+ChunkRange chunks_allowed(ScheduleKind kind) { return rule_of(kind).chunks; }
+
+std::int64_t usual_chunks(ScheduleKind kind) { return std::min<std::int64_t>(2, chunks_allowed(kind).most); }
+
+bool runs_in_groups(ScheduleKind kind) { return rule_of(kind).grouped; }
+
+Placement placement_of(const ScheduleSpec& spec) {
+  return spec.listed ? spec.listed->shape.placement : rule_of(spec.kind).placement;
 }
 
 }  // namespace foretrain

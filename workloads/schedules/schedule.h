@@ -1,7 +1,11 @@
-// A pipeline schedule: the order in which one pipeline rank runs forwards and backwards of microbatches and chunks.
-// One schedule a file, one line in `make_schedule`. `verify` proves a schedule complete and deadlock-free.
+// A pipeline schedule: the order in which each pipeline rank runs forwards and backwards of microbatches on its chunks.
+// One schedule a file; a line in schedule.cpp makes it known. `verify` proves one complete, free of deadlock and within
+// its activation budget.
 //
-//   for (Action a : actions({.kind = ScheduleKind::one_f_one_b}, {.ranks = 4, .microbatches = 8}, 2)) ...
+//   const ScheduleSpec spec{.kind = ScheduleKind::zbv, .virtual_stages = 2};
+//   const PipelineShape shape = pipeline_shape(spec, 4, 8);          // 4 ranks, 8 microbatches
+//   for (const Action& a : actions(spec, shape, 2)) ... stage_of(shape, 2, a.chunk) ...
+//   verify(spec, shape) == "";
 #pragma once
 
 #include <cstdint>
@@ -9,33 +13,50 @@
 #include <vector>
 
 #include "workloads/plan.h"
+#include "workloads/schedules/action.h"
 
 namespace foretrain {
 
-enum class Pass : std::uint8_t { forward, backward };
+/// The shape with which a schedule runs: chunks and group of `spec` (the usual group where it names none), and the
+/// placement that the kind has.
+[[nodiscard]] PipelineShape pipeline_shape(const ScheduleSpec& spec, std::int64_t ranks, std::int64_t microbatches);
+[[nodiscard]] PipelineShape pipeline_shape(const Plan& plan, const Training& training);
 
-struct Action {
-  Pass pass{};
-  std::int32_t chunk = 0;  ///< of this rank; global stage = chunk * ranks + rank
-  std::int32_t microbatch = 0;
-  auto operator<=>(const Action&) const = default;
+/// PyTorch's rule: m microbatches go in max(1, m div p) rounds of equal groups; that is p where p divides m, as
+/// Megatron has it. Where the rounds do not divide m there is no usual group, and p comes back, which is not legal
+/// then.
+[[nodiscard]] std::int64_t usual_group(std::int64_t ranks, std::int64_t microbatches);
+
+/// What pipeline rank `rank` runs, in order. Shapes that the schedule cannot run are refused by `check_schedule`.
+[[nodiscard]] std::vector<Action> actions(const ScheduleSpec& spec, const PipelineShape& shape, std::int64_t rank);
+[[nodiscard]] ActionLists all_actions(const ScheduleSpec& spec, const PipelineShape& shape);
+
+/// Most (chunk, microbatch) pairs whose activations a rank may hold at once, by the schedule's formula
+/// (docs/schedules.md): a forward adds one, `backward` or `backward_weight` takes it away. Of a file: all.
+[[nodiscard]] std::int64_t activation_budget(const ScheduleSpec& spec, const PipelineShape& shape, std::int64_t rank);
+
+/// Empty if every microbatch passes every stage once forward and once backward (whole, or first input and then weight),
+/// on the rank that holds it; nobody waits for ever; and no rank goes over its activation budget. Else what is wrong.
+[[nodiscard]] std::string verify(const ScheduleSpec& spec, const PipelineShape& shape);
+/// The same of lists, without a budget.
+[[nodiscard]] std::string verify(const ActionLists& lists, const PipelineShape& shape);
+
+/// Model chunks a rank that a kind can have.
+struct ChunkRange {
+  std::int64_t least = 1, most = 1;
 };
+[[nodiscard]] ChunkRange chunks_allowed(ScheduleKind kind);
+/// Two where a kind can have several; one where not.
+[[nodiscard]] std::int64_t usual_chunks(ScheduleKind kind);
+/// Whether microbatches pass the chunks in groups.
+[[nodiscard]] bool runs_in_groups(ScheduleKind kind);
+/// Which stage a chunk is; of a file, what the file says.
+[[nodiscard]] Placement placement_of(const ScheduleSpec& spec);
 
-struct PipelineShape {
-  std::int64_t ranks = 1;
-  std::int64_t chunks = 1;  ///< a rank
-  std::int64_t microbatches = 1;
-};
-
-/// What pipeline rank `rank` runs, in order. Shapes that the schedule cannot run are refused by `check` (plan.h).
-[[nodiscard]] std::vector<Action> actions(ScheduleKind kind, const PipelineShape& shape, std::int64_t rank);
-
-/// Plays all ranks' lists against the dependencies (F after the previous stage's F; B after the next stage's B and the
-/// own F). Empty if every microbatch passes every chunk forward and backward once and nobody waits for ever; else what
-/// is wrong.
-[[nodiscard]] std::string verify(ScheduleKind kind, const PipelineShape& shape);
-
-/// Most (chunk, microbatch) pairs alive at once on a rank: forward adds one, backward takes it away.
-[[nodiscard]] std::int64_t peak_alive(ScheduleKind kind, const PipelineShape& shape, std::int64_t rank);
+/// What keeps a schedule from running: chunks, groups, ranks and (where known) microbatches; empty if it can.
+[[nodiscard]] std::vector<PlanError> check_schedule(const ScheduleSpec& spec, std::int64_t ranks,
+                                                    std::optional<std::int64_t> microbatches);
+/// The same, and what else of the plan and the training it bears on.
+[[nodiscard]] std::vector<PlanError> check_schedule(const Plan& plan, const Training& training);
 
 }  // namespace foretrain

@@ -1,0 +1,163 @@
+// What variants of an architecture, of the loss and of overlap add to the parts of a layer and to its ends.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "tests/workloads/expert_models.h"
+#include "workloads/cost/layer.h"
+#include "workloads/shard.h"
+
+namespace foretrain {
+namespace {
+
+constexpr double launch_s = 4.6e-6;
+constexpr double tick = 1e-12;
+
+double pass_s(const Gpu& gpu, double traffic_bytes) {
+  return traffic_bytes / static_cast<double>(gpu.memory_achieved.bytes_per_s()) + launch_s;
+}
+
+Training short_training() { return {.sequence_length = 4096, .global_batch = 16}; }
+
+LayerCost cost_of(const Model& model) { return layer_cost(h100_80gb(), model, {}, short_training()); }
+
+// --- architectures --------------------------------------------------------------------------------------------------
+
+TEST(Variants, PostNormsAddANormBehindEitherBlock) {
+  Model model = llama3_8b();
+  const LayerCost plain = cost_of(model);
+  model.post_norms = true;
+  const LayerCost cost = cost_of(model);
+  EXPECT_EQ(cost.attention_residual, plain.attention_residual + plain.attention_norm);
+  EXPECT_EQ(cost.mlp_residual, plain.mlp_residual + plain.mlp_norm);
+  EXPECT_EQ(cost.qkv, plain.qkv);
+}
+
+TEST(Variants, OneNormLeavesOneResidual) {
+  Model model = llama3_8b();
+  const LayerCost plain = cost_of(model);
+  model.single_norm = true;
+  const LayerCost cost = cost_of(model);
+  EXPECT_EQ(cost.mlp_norm, PartCost());
+  EXPECT_EQ(cost.attention_residual, PartCost());
+  EXPECT_EQ(cost.attention_norm, plain.attention_norm);
+  EXPECT_EQ(cost.mlp_residual, plain.mlp_residual);
+}
+
+TEST(Variants, HeadNormsReadAndWriteQAndK) {
+  const Gpu gpu = h100_80gb();
+  Model model = llama3_8b();
+  const LayerCost plain = cost_of(model);
+  model.qk_norm = true;
+  EXPECT_NEAR((cost_of(model).qkv.forward - plain.qkv.forward).seconds(),
+              pass_s(gpu, 4.0 * 4096 * 4096) + pass_s(gpu, 4.0 * 4096 * 1024), 2 * tick);
+}
+
+TEST(Variants, NormsWithoutWeightsAndGatesOfEitherKindMoveTheSame) {
+  Model model = llama3_8b();
+  const LayerCost plain = cost_of(model);
+  model.norm = Norm::layernorm_plain;
+  model.activation = Activation::geglu;
+  EXPECT_EQ(cost_of(model).forward(), plain.forward());
+}
+
+TEST(Variants, EmbeddingNormIsANorm) {
+  const Gpu gpu = h100_80gb();
+  Model model = gpt(4, 4096, 32);
+  const EndCost plain = end_cost(gpu, model, {}, short_training());
+  model.embedding_norm = true;
+  const EndCost cost = end_cost(gpu, model, {}, short_training());
+  EXPECT_NEAR((cost.embedding.forward - plain.embedding.forward).seconds(), pass_s(gpu, 4.0 * 4096 * 4096), tick);
+  EXPECT_EQ(cost.output, plain.output);
+}
+
+TEST(Variants, MtpModuleIsTwoNormsAndAProjectionOfBoth) {
+  const Gpu gpu = h100_80gb();
+  const Plan plan{.tp = 8, .sequence_parallel = true};
+  const EndCost cost = end_cost(gpu, deepseek_v3(), plan, short_training());
+  const double shard = 512.0 * 7168;
+  EXPECT_NEAR((cost.mtp.forward - gemm_time(gpu, {.m = 4096, .n = 7168 / 8, .k = 2 * 7168}, Precision::bf16)).seconds(),
+              2 * pass_s(gpu, 4 * shard) + pass_s(gpu, 4 * 2 * shard), 4 * tick);
+  EXPECT_EQ(end_cost(gpu, llama3_8b(), plan, short_training()).mtp, PartCost());
+}
+
+// --- loss -----------------------------------------------------------------------------------------------------------
+
+TEST(Loss, FusedMovesFourBytesALogitLess) {
+  const Gpu gpu = h100_80gb();
+  Training training = short_training();
+  const EndCost unfused = end_cost(gpu, llama3_8b(), {}, training);
+  training.loss = LossKernel::fused;
+  const EndCost fused = end_cost(gpu, llama3_8b(), {}, training);
+  EXPECT_NEAR((unfused.output.forward - fused.output.forward).seconds(), pass_s(gpu, 4.0 * 4096 * 128256) - launch_s,
+              2 * tick);
+  EXPECT_EQ(unfused.output.backward_input, fused.output.backward_input);
+  EXPECT_EQ(unfused.embedding, fused.embedding);
+}
+
+// --- recompute of every second product
+// --------------------------------------------------------------------------------
+
+// Q, V, gate and down are kept; K, the projection and up are played again, with all that is memory-bound.
+TEST(EverySecondProduct, OfALlama) {
+  const Gpu gpu = h100_80gb();
+  Training training = short_training();
+  training.recompute = Recompute::selective;
+  training.recompute_modules = {RecomputeModule::matmul};
+  const LayerCost cost = layer_cost(gpu, llama3_8b(), {}, training);
+  const auto product = [&](std::int64_t out, std::int64_t in) {
+    return gemm_time(gpu, {.m = 4096, .n = out, .k = in}, Precision::bf16).seconds();
+  };
+  const double rotary_s = pass_s(gpu, 6.0 * 4096 * (4096 + 2 * 1024));
+  EXPECT_NEAR(cost.attention_recompute.seconds(),
+              (cost.attention_norm.forward + cost.attention_residual.forward).seconds() + rotary_s +
+                  product(1024, 4096) + product(4096, 4096),
+              4 * tick);
+  EXPECT_NEAR(cost.mlp_recompute.seconds(),
+              cost.mlp_norm.forward.seconds() + pass_s(gpu, 6.0 * 4096 * 14336) + product(14336, 4096), 4 * tick);
+  const double again = (cost.attention_recompute + cost.mlp_recompute) / cost.forward();  // "about half" when fitted
+  EXPECT_GT(again, 0.3);
+  EXPECT_LT(again, 0.6);
+}
+
+// --- products in pieces
+// -------------------------------------------------------------------------------------------------
+
+// Around a ring of eight in four pieces, scattered in four splits; a ring of two has two.
+TEST(ProductPieces, CutWhatIsGatheredAndWhatIsScattered) {
+  const Gpu gpu = h100_80gb();
+  const auto pieces = [&](std::int64_t tp) {
+    return layer_cost(gpu, llama3_8b(), {.tp = tp, .sequence_parallel = true, .overlap = {.tp = true}},
+                      short_training());
+  };
+  const auto whole = [&](std::int64_t tp) {
+    return layer_cost(gpu, llama3_8b(), {.tp = tp, .sequence_parallel = true}, short_training());
+  };
+  const auto product = [&](std::int64_t rows, std::int64_t out, std::int64_t in) {
+    return gemm_time(gpu, {.m = rows, .n = out, .k = in}, Precision::bf16);
+  };
+  const LayerCost eight = pieces(8);
+  EXPECT_EQ(eight.mlp_out.forward, 4 * product(1024, 4096, 14336 / 8));
+  EXPECT_EQ(eight.mlp_out.backward_input, 4 * product(1024, 14336 / 8, 4096));
+  EXPECT_EQ(eight.mlp_in.forward - whole(8).mlp_in.forward,
+            4 * product(1024, 2 * 14336 / 8, 4096) - product(4096, 2 * 14336 / 8, 4096));
+  EXPECT_EQ(eight.mlp_in.backward_input, whole(8).mlp_in.backward_input);
+  EXPECT_EQ(eight.mlp_in.backward_weight, whole(8).mlp_in.backward_weight);
+  EXPECT_EQ(pieces(2).projection.forward, 4 * product(1024, 4096, 4096 / 2));
+  EXPECT_EQ(pieces(2).projection.backward_input, 2 * product(2048, 4096 / 2, 4096));
+}
+
+RC_GTEST_PROP(ProductPiecesProperties, PiecesAreNeverFasterThanTheWhole, ()) {
+  const Gpu gpu = h100_80gb();
+  Training training = short_training();
+  training.sequence_length = 256 * *rc::gen::inRange<std::int64_t>(1, 65);
+  Plan plan{.tp = *rc::gen::element<std::int64_t>(1, 2, 4, 8), .sequence_parallel = *rc::gen::arbitrary<bool>()};
+  const LayerCost whole = layer_cost(gpu, llama3_8b(), plan, training);
+  plan.overlap.tp = true;
+  const LayerCost pieces = layer_cost(gpu, llama3_8b(), plan, training);
+  RC_ASSERT(pieces.forward() >= whole.forward() && pieces.backward() >= whole.backward());
+  const bool cut = plan.tp > 1 && plan.sequence_parallel;
+  RC_ASSERT((pieces.forward() > whole.forward()) == cut);
+}
+
+}  // namespace
+}  // namespace foretrain

@@ -1,0 +1,159 @@
+#include "workloads/memory/layer_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "workloads/shard.h"
+#include "workloads/traffic.h"
+
+namespace foretrain {
+namespace {
+
+std::int64_t attention_core_bytes(const Model& model, const Shard& s, const Training& training) {
+  if (training.attention == AttentionKernel::flash) return 4 * s.heads * s.tokens;  // log-sum-exp, fp32
+  // Korthikanti 2022, section 4.1: softmax output 2 bytes a score, and with dropout its mask 1 and its output 2.
+  const std::int64_t e = activation_bytes(training.precision);
+  return (model.dropout ? 2 * e + 1 : e) * s.heads * training.sequence_length * s.tokens;
+}
+
+void add_attention(LayerTable& t, const Model& model, const Plan& plan, const Training& training) {
+  const Shard s = shard_of(model, plan, training);
+  const AttentionWidths w = attention_widths(model, plan);
+  const std::int64_t e = activation_bytes(training.precision);
+  const std::int64_t g = product_input_bytes(training.precision);
+  t.attention_norm_input = e * model.hidden * s.sequence_tokens;
+  // Nanotron saves what it gathered for the product, not the shard.
+  const bool gathered = training.stack == Stack::nanotron;
+  t.attention_norm_output = g * model.hidden * (gathered ? s.tokens : s.sequence_tokens);
+  t.qkv = e * (w.qkv() + (model.qk_norm ? w.query + w.key : 0)) * s.tokens;
+  if (model.latent) {
+    const LatentAttention& a = *model.latent;
+    t.latents = e * (2 * a.query_rank + (a.kv_rank + a.rope_dim) + a.kv_rank) * s.tokens;
+  }
+  // Attention's backward wants its output in half precision; an fp8 projection keeps its cast copy beside it.
+  t.attention_output = (training.precision == Precision::fp8 ? e + g : e) * w.output * s.tokens;
+  t.attention_core = attention_core_bytes(model, s, training);
+}
+
+void add_dense_mlp(LayerTable& t, const Model& model, const Plan& plan, const Training& training) {
+  const Shard s = shard_of(model, plan, training);
+  const std::int64_t e = activation_bytes(training.precision);
+  const std::int64_t inputs = model.gated() && unfused_gate(training) ? 3 * s.ffn : s.ffn_in;
+  t.activation_input = e * inputs * s.tokens;
+  t.activation_output = product_input_bytes(training.precision) * s.ffn * s.tokens;
+}
+
+void add_experts(LayerTable& t, const Model& model, const Plan& plan, const Training& training) {
+  const Shard s = shard_of(model, plan, training);
+  const Experts& x = *model.experts;
+  const std::int64_t e = activation_bytes(training.precision);
+  const std::int64_t g = product_input_bytes(training.precision);
+  const std::int64_t tokens = expert_tokens(model, plan, training);
+  const std::int64_t ffn = x.ffn_hidden / plan.etp;
+  const std::int64_t inputs = model.gated() ? (unfused_gate(training) ? 3 : 2) : 1;
+  t.activation_input = e * inputs * ffn * tokens;
+  t.activation_output = g * ffn * tokens;
+  // Scores and probabilities in fp32 and a mask for every expert; 16 bytes for each token sent (SimuMax).
+  t.router = 9 * x.count * s.sequence_tokens + 16 * tokens;
+  t.permuted = g * model.hidden * tokens;
+  t.shared = (e * inputs + g) * x.shared_ffn_hidden / plan.tp * s.tokens;
+}
+
+/// FSDP's policy "selective per operator" (torchtitan): the block's input, every second product (Q, V, gate; not K, the
+/// projection, up) and attention's output are kept. The product before the block's end, down, is kept as well, unless a
+/// compiler sees that nobody reads it.
+LayerTable every_second_product(const Model& model, const Plan& plan, const Training& training, LayerKind kind) {
+  const LayerTable whole = whole_table(model, plan, training, kind);
+  const Shard s = shard_of(model, plan, training);
+  const AttentionWidths w = attention_widths(model, plan);
+  const std::int64_t e = activation_bytes(training.precision);
+  LayerTable t;
+  t.attention_norm_input = whole.attention_norm_input;
+  t.qkv = e * (w.query + w.value) * s.tokens;
+  t.attention_output = whole.attention_output;
+  t.attention_core = whole.attention_core;
+  t.activation_input = e * (kind.experts ? model.experts->ffn_hidden / plan.etp * expert_tokens(model, plan, training)
+                                         : s.ffn * s.tokens);
+  if (!training.compiled) t.activation_output = e * model.hidden * s.sequence_tokens;
+  return t;
+}
+
+}  // namespace
+
+std::int64_t product_input_bytes(Precision precision) {
+  return precision == Precision::fp8 ? 1 : activation_bytes(precision);
+}
+
+AttentionWidths attention_widths(const Model& model, const Plan& plan) {
+  const Shard s = shard_widths(model, plan);
+  return {.query = s.heads * model.qk_dim(),
+          .key = s.kv_heads * model.qk_dim(),
+          .value = s.kv_heads * model.value_dim(),
+          .output = s.heads * model.value_dim()};
+}
+
+std::int64_t expert_tokens(const Model& model, const Plan& plan, const Training& training) {
+  const std::int64_t tokens = training.microbatch * training.sequence_length / plan.cp;
+  const std::int64_t balanced = tokens * model.experts->topk * plan.etp / plan.tp;
+  const double busiest =
+      plan.expert_capacity > 0 ? std::min(plan.expert_imbalance, plan.expert_capacity) : plan.expert_imbalance;
+  return std::llround(static_cast<double>(balanced) * busiest);
+}
+
+bool unfused_gate(const Training& training) {
+  return training.stack == Stack::nanotron || (training.stack == Stack::fsdp && !training.compiled);
+}
+
+LayerTable whole_table(const Model& model, const Plan& plan, const Training& training, LayerKind kind) {
+  const Shard s = shard_of(model, plan, training);
+  LayerTable t;
+  add_attention(t, model, plan, training);
+  if (!model.single_norm) {  // else attention and MLP share input and output of their norm
+    t.mlp_norm_input = t.attention_norm_input;
+    t.mlp_norm_output = t.attention_norm_output;
+  }
+  if (kind.experts) {
+    add_experts(t, model, plan, training);
+    // Router and shared experts take it in half precision.
+    t.mlp_norm_output = activation_bytes(training.precision) * model.hidden * s.sequence_tokens;
+  } else {
+    add_dense_mlp(t, model, plan, training);
+  }
+  if (model.post_norms) t.post_norm_inputs = 2 * t.attention_norm_input;
+  t.dropout_masks = model.dropout ? 2 * model.hidden * s.sequence_tokens : 0;
+  return t;
+}
+
+LayerTable kept_table(const Model& model, const Plan& plan, const Training& training, LayerKind kind) {
+  if (recomputes(training, RecomputeModule::matmul)) return every_second_product(model, plan, training, kind);
+  LayerTable t = whole_table(model, plan, training, kind);
+  if (recomputes(training, RecomputeModule::attention)) t.attention_core = 0;
+  if (recomputes(training, RecomputeModule::norm)) t.attention_norm_output = t.mlp_norm_output = 0;
+  if (recomputes(training, RecomputeModule::activation)) t.activation_output = 0;
+  if (recomputes(training, RecomputeModule::latent) && model.latent) t.qkv = 0;
+  if (recomputes(training, RecomputeModule::mlp) && !kind.experts) t.activation_input = t.activation_output = 0;
+  if (recomputes(training, RecomputeModule::experts) && kind.experts)
+    t.activation_input = t.activation_output = t.router = t.permuted = t.shared = 0;
+  return t;
+}
+
+std::int64_t weight_operands(const Model& model, const Plan& plan, const Training& training, LayerKind kind) {
+  const LayerTable t = whole_table(model, plan, training, kind);
+  const Shard s = shard_of(model, plan, training);
+  const AttentionWidths w = attention_widths(model, plan);
+  const std::int64_t e = activation_bytes(training.precision);
+  const std::int64_t g = product_input_bytes(training.precision);
+  const std::int64_t sequence = e * model.hidden * s.sequence_tokens;  // gradient of the projection's or FC2's output
+  // A latent behind its norm is an input, and before it an output whose gradient waits.
+  const std::int64_t attention =
+      t.attention_norm_output + t.latents + e * w.qkv() * s.tokens + g * w.output * s.tokens + sequence;
+  const std::int64_t gate_up = model.gated() ? 2 : 1;
+  if (!kind.experts) return attention + t.mlp_norm_output + (e * gate_up + g) * s.ffn * s.tokens + sequence;
+  const Experts& x = *model.experts;
+  const std::int64_t tokens = expert_tokens(model, plan, training);
+  const std::int64_t routed = t.permuted + ((e * gate_up + g) * x.ffn_hidden / plan.etp + e * model.hidden) * tokens;
+  const std::int64_t shared = (e * gate_up + g) * x.shared_ffn_hidden / plan.tp * s.tokens;
+  return attention + t.mlp_norm_output + routed + shared + sequence;
+}
+
+}  // namespace foretrain
