@@ -32,6 +32,15 @@ inline constexpr NodeShape all_node_shapes[] = {NodeShape::nvswitch, NodeShape::
 [[nodiscard]] std::string_view to_text(NodeShape shape);
 
 struct OtherNodes;
+/// A list of them. A NodeSpec holds one and is part of one, so its members are defined below, where both are complete.
+struct OtherNodesList : std::vector<OtherNodes> {
+  OtherNodesList();
+  OtherNodesList(const OtherNodesList&);
+  OtherNodesList(OtherNodesList&&) noexcept;
+  OtherNodesList& operator=(const OtherNodesList&);
+  OtherNodesList& operator=(OtherNodesList&&) noexcept;
+  ~OtherNodesList();
+};
 
 /// A server. HGX H100: 8 GPUs, 450 GB/s NVLink each way a GPU, 8 NICs of 400 Gb/s on PCIe Gen5 x16 (64 GB/s).
 struct NodeSpec {
@@ -54,7 +63,7 @@ struct NodeSpec {
   Duration cpu_latency = nanoseconds(500);          ///< order of magnitude
   /// Servers of another make in the same network, ascending: with as many GPUs and NICs each, and others of their own
   /// ignored. Leaves and spines are dimensioned for the fastest NICs.
-  std::vector<OtherNodes> others = {};
+  OtherNodesList others = {};
 };
 
 /// From the server of that number on, up to the next such entry.
@@ -62,6 +71,13 @@ struct OtherNodes {
   std::uint32_t from = 0;
   NodeSpec node;
 };
+inline OtherNodesList::OtherNodesList() = default;
+inline OtherNodesList::OtherNodesList(const OtherNodesList&) = default;
+inline OtherNodesList::OtherNodesList(OtherNodesList&&) noexcept = default;
+inline OtherNodesList& OtherNodesList::operator=(const OtherNodesList&) = default;
+inline OtherNodesList& OtherNodesList::operator=(OtherNodesList&&) noexcept = default;
+inline OtherNodesList::~OtherNodesList() = default;
+
 /// The make of server number `node`.
 [[nodiscard]] const NodeSpec& make_of(const NodeSpec& spec, std::uint32_t node);
 
