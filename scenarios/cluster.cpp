@@ -1,5 +1,6 @@
 // The one place that knows which builder makes which shape.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -31,7 +32,10 @@ struct Build {
   Fabric operator()(const GraphSpec& spec) const { return build_graph(filled(spec)); }
   Fabric operator()(const TorusSpec& spec) const {
     if (product(spec.shape) != gpus)
-      throw std::invalid_argument("a torus has the GPUs of its shape, no more, no fewer");
+      throw std::invalid_argument(
+          fmt::format("a torus has the {} GPUs of its shape {}, no more, no fewer; another "
+                      "shape is another slice",
+                      product(spec.shape), fmt::join(spec.shape, "x")));
     return build_torus(spec);
   }
 

@@ -212,13 +212,21 @@ Scenario parse_scenario(const std::string& text, const std::string& name, const 
   return parse(text, name, sets, Catalogue(catalogue));
 }
 
-Cluster load_cluster(const std::string& name, const fs::path& catalogue) {
+Cluster load_cluster(const std::string& name, const fs::path& catalogue, const std::string& shape) {
   Problems problems;
   const Catalogue shelves(catalogue);
-  YamlNode node;
-  node.kind = YamlNode::Kind::scalar;
-  node.place.source = problems.source("cluster", "", ".");
-  node.scalar = name;
+  const SourcePlace place{.source = problems.source("cluster", "", "."), .at = {}};
+  const auto scalar = [&](const std::string& text) {
+    return YamlNode{.kind = YamlNode::Kind::scalar, .place = place, .scalar = text};
+  };
+  const auto map_of = [&](std::vector<YamlEntry> entries) {
+    return YamlNode{.kind = YamlNode::Kind::map, .place = place, .entries = std::move(entries)};
+  };
+  YamlNode node = scalar(name);
+  if (!shape.empty()) {
+    node = map_of({{.key = "use", .place = place, .value = scalar(name)},
+                   {.key = "fabric", .place = place, .value = map_of({{"shape", place, scalar(shape)}})}});
+  }
   const std::optional<YamlNode> map = shelves.resolve(node, Shelf::clusters, "", problems);
   ClusterSection section;
   if (map) section = read_cluster(*map, "", /*with_gpus=*/false, {shelves, problems});

@@ -98,7 +98,9 @@ class InputError : public std::runtime_error {
 [[nodiscard]] Scenario parse_scenario(const std::string& text, const std::string& name,
                                       const std::vector<std::string>& sets, const std::filesystem::path& catalogue);
 /// A cluster by catalogue name or path.
-[[nodiscard]] Cluster load_cluster(const std::string& name, const std::filesystem::path& catalogue);
+/// A slice of a torus by its shape, such as "4x4x8", if that is given.
+[[nodiscard]] Cluster load_cluster(const std::string& name, const std::filesystem::path& catalogue,
+                                   const std::string& shape = {});
 
 /// Canonical form: every value that decided the run, defaults included, as YAML that loads back to the same Scenario
 /// when the catalogue is at hand.

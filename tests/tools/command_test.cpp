@@ -305,6 +305,14 @@ TEST(TopologyCommand, CountsWhatWasAskedFor) {
   EXPECT_EQ(json["nodes"], 8);
 }
 
+TEST(TopologyCommand, TakesASliceOfATorus) {
+  const Ran ran = foretrain_with({"topology", "tpu-v4-pod", "--shape", "4x4x8", "--json", "-"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_EQ(Json::parse(ran.out)["gpus"], 4 * 4 * 8);
+  EXPECT_EQ(foretrain_with({"topology", "dgx-h100-ndr", "--shape", "4x4"}).err,
+            "foretrain topology: --shape 4x4: 'dgx-h100-ndr' is no torus\n");
+}
+
 TEST(TopologyCommand, WritesGraphviz) {
   const Ran ran = foretrain_with({"topology", "dgx-h100-ndr", "--gpus", "16", "--dot", "-"});
   ASSERT_EQ(ran.status, 0) << ran.err;

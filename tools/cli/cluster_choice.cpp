@@ -9,8 +9,20 @@
 
 namespace foretrain {
 
-ClusterChoice choose_cluster(const Syntax& syntax, const std::string& name, std::optional<std::int64_t> gpus) {
+void add_shape_option(Syntax& syntax) {
+  syntax.options.add_options()("shape", po::value<std::string>()->value_name("AxBxC"),
+                               "of a torus: a slice of this shape (default: all of it)");
+}
+
+ClusterChoice choose_cluster(const Syntax& syntax, const po::variables_map& values, std::optional<std::int64_t> gpus) {
+  const auto name = values["cluster"].as<std::string>();
+  const std::string shape = values.count("shape") > 0 ? values["shape"].as<std::string>() : std::string();
   Cluster cluster = load_cluster(name, default_catalogue());
+  if (!shape.empty()) {
+    if (!std::holds_alternative<TorusSpec>(cluster.fabric))
+      throw syntax.error(fmt::format("--shape {}: '{}' is no torus", shape, name));
+    cluster = load_cluster(name, default_catalogue(), shape);
+  }
   const std::int64_t most = cluster.max_gpus;
   if (gpus && (*gpus < 1 || *gpus > most)) {
     throw syntax.error(fmt::format("--gpus {}: '{}' can have 1 to {} GPUs", *gpus, name, grouped(most)));

@@ -14,8 +14,11 @@ struct ClusterChoice {
   std::int64_t gpus = 0;
 };
 
-/// All GPUs that the cluster can have when `gpus` is absent. Throws UsageError when it cannot have that many.
-[[nodiscard]] ClusterChoice choose_cluster(const Syntax& syntax, const std::string& name,
+/// The option --shape, of the commands that take a cluster.
+void add_shape_option(Syntax& syntax);
+/// All GPUs that the cluster can have when `gpus` is absent; of a torus the slice that --shape asks for. Throws
+/// UsageError when it cannot have that many, or --shape is given and it is no torus.
+[[nodiscard]] ClusterChoice choose_cluster(const Syntax& syntax, const po::variables_map& values,
                                            std::optional<std::int64_t> gpus);
 
 /// The fabric; what its builder refuses (a number of GPUs that fills no torus) is the user's mistake.

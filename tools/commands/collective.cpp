@@ -54,6 +54,7 @@ Syntax collective_syntax() {
       "algo", text("NAME"), algorithms.c_str())("proto", text("NAME"), protocols.c_str())("routing", text("NAME"),
                                                                                           routings.c_str())(
       "json", text("FILE"), "write the table as JSON; - is standard output, and then nothing else is");
+  add_shape_option(syntax);
   syntax.examples = {"collective --cluster dgx-h100-ndr --gpus 64 --op all_reduce -b 8 -e 1G -f 2",
                      "collective --cluster h100-roce-clos --gpus 32 --group-stride 8 --concurrent --op reduce_scatter "
                      "-b 1M -e 1G --algo ring --json -"};
@@ -140,7 +141,7 @@ int show_collective(std::span<const std::string> args, const Console& console) {
                      .routing = named(syntax, *values, "routing", all_routings).value_or(Network{}.routing)};
   const std::string json = values->count("json") > 0 ? (*values)["json"].as<std::string>() : std::string();
   if (!json.empty() && json != "-") check_writable(json);
-  const ClusterChoice choice = choose_cluster(syntax, (*values)["cluster"].as<std::string>(), spec.ranks);
+  const ClusterChoice choice = choose_cluster(syntax, *values, spec.ranks);
   wanted.exchange = exchange_of(syntax, *values, op);
   const Groups where = lay_out(syntax, spec, choice.cluster);
   const CollectiveTable table = measure(syntax, choice.cluster, where, wanted);

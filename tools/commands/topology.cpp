@@ -30,12 +30,14 @@ Syntax topology_syntax() {
                                "GPUs in it (default: all that it can have)")(
       "dot", po::value<std::string>()->value_name("FILE"), "write the graph for Graphviz; - is standard output")(
       "json", po::value<std::string>()->value_name("FILE"), "write the numbers as JSON; - is standard output");
+  add_shape_option(syntax);
   syntax.options.add_options()("collisions", "flows that meet on links between switches, and the bandwidth that costs")(
       "routing", po::value<std::string>()->value_name("NAME"), routings.c_str())(
       "pattern", po::value<std::string>()->value_name("NAME"), patterns.c_str())(
       "flows", po::value<std::int64_t>()->value_name("N"), "flows a pair, each hashed by itself (default 1)")(
       "seed", po::value<std::int64_t>()->value_name("N"), "of the hash and the permutation (default 1)");
-  syntax.examples = {"topology dgx-h100-ndr --gpus 1024", "topology h100-roce-clos --gpus 64 --dot fabric.dot --json -",
+  syntax.examples = {"topology dgx-h100-ndr --gpus 1024", "topology tpu-v4-pod --shape 4x4x8",
+                     "topology h100-roce-clos --gpus 64 --dot fabric.dot --json -",
                      "topology dgx-h100-ndr --gpus 1024 --collisions --flows 16"};
   return syntax;
 }
@@ -105,9 +107,8 @@ int show_topology(std::span<const std::string> args, const Console& console) {
     if (!file.empty() && file != "-") check_writable(file);
   }
   const auto question = collision_question(syntax, *values);
-  const std::string name = (*values)["cluster"].as<std::string>();
   const auto gpus = values->count("gpus") > 0 ? std::optional((*values)["gpus"].as<std::int64_t>()) : std::nullopt;
-  const ClusterChoice choice = choose_cluster(syntax, name, gpus);
+  const ClusterChoice choice = choose_cluster(syntax, *values, gpus);
   const Fabric fabric = fabric_of(syntax, choice);
   const TopologyReport report = analyse(fabric);
   const auto collisions = question ? std::optional(collisions_of(fabric, *question)) : std::nullopt;
