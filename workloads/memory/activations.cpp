@@ -41,8 +41,10 @@ Bytes mtp_activations(const Model& model, const Plan& plan, const Training& trai
   // the projection (DeepSeek-V3, arXiv 2412.19437, section 2.2).
   const Bytes inputs = bytes(4 * sequence_bytes(model, plan, training));
   const LayerKind kind = model.kind_of(model.layers - 1);
-  return model.mtp_layers *
-         (inputs + layer_activations(model, plan, training, kind) + output_activations(model, plan, training));
+  const bool whole = training.recompute == Recompute::full && !recomputes_mtp(training);
+  const Bytes layer =
+      whole ? bytes(whole_table(model, plan, training, kind).total()) : layer_activations(model, plan, training, kind);
+  return model.mtp_layers * (inputs + layer + output_activations(model, plan, training));
 }
 
 ChunkSpan chunk_span(const std::vector<std::int64_t>& layers_by_stage, std::int64_t stage) {
@@ -56,6 +58,10 @@ ChunkSpan chunk_span(const std::vector<std::int64_t>& layers_by_stage, std::int6
 bool recomputes_layer(const Training& training, std::int64_t layer) {
   if (training.recompute != Recompute::full) return false;
   return training.recompute_method == RecomputeMethod::uniform || layer < training.recompute_layers;
+}
+
+bool recomputes_mtp(const Training& training) {
+  return training.recompute == Recompute::full && training.recompute_method == RecomputeMethod::uniform;
 }
 
 Bytes chunk_activations(const Model& model, const Plan& plan, const Training& training, const ChunkSpan& chunk) {

@@ -42,5 +42,7 @@ struct ChunkSpan {
 
 /// Whether `layer` (of the chunk, from 0) is played again in backward.
 [[nodiscard]] bool recomputes_layer(const Training& training, std::int64_t layer);
+/// Whether the layers of MTP modules are: with `uniform`; Megatron-Core leaves them out of `block`.
+[[nodiscard]] bool recomputes_mtp(const Training& training);
 
 }  // namespace foretrain

@@ -189,7 +189,9 @@ class StageWriter {
     track_.memory("backward", MemoryPart::buffers, transient, Stage::place(a));
     for (std::int64_t k = in.model.mtp_layers; k-- > 0;) {
       logits_backward(a);
-      layers_.backward(Stage::place(a, in.model.layers + k));
+      const Place where = Stage::place(a, in.model.layers + k);
+      if (recomputes_mtp(in.training)) layers_.forward(Work::recompute, "recompute", where);
+      layers_.backward(where);
       track_.compute(Work::compute, "B", in.cost.end.mtp.backward(), Stage::place(a));
     }
     logits_backward(a);
@@ -316,8 +318,9 @@ class StageWriter {
   [[nodiscard]] Bytes norm_gradients() const {
     std::int64_t layers = 0;
     for (std::int32_t c = 0; c < stage_.chunks(); ++c) layers += stage_.layers_of(c);
-    const std::int64_t vectors = stage_.in.model.norm == Norm::layernorm ? 2 : 1;
-    return bytes(gradient_bytes(stage_.in.training) * 2 * vectors * layers * stage_.in.model.hidden);
+    const Model& model = stage_.in.model;
+    return bytes(gradient_bytes(stage_.in.training) * layers * model.layer_norms() *
+                 model.norm_parameters(model.hidden));
   }
   /// The ends of the model lie on different ranks and hold a copy of one table each.
   [[nodiscard]] bool shares_embedding() const {
