@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cstdlib>
 #include <numeric>
 
@@ -22,6 +23,7 @@ void add(Errors& errors, std::vector<std::string> keys, std::string message) {
 
 /// The values of `allowed` (ascending, not empty) closest to `wanted`: one, or two at the same distance.
 Values nearest(const Values& allowed, std::int64_t wanted) {
+  assert(!allowed.empty());
   const auto distance = [&](std::int64_t v) { return std::abs(v - wanted); };
   const std::int64_t least = distance(*std::min_element(
       allowed.begin(), allowed.end(), [&](std::int64_t a, std::int64_t b) { return distance(a) < distance(b); }));
@@ -116,8 +118,9 @@ void check_ranks(const Plan& plan, std::int64_t gpus, Errors& errors) {
 /// TP splits heads, KV heads, the MLP width and, with sequence parallelism, the sequence. It never splits the hidden
 /// size by itself, and the vocabulary is padded to fit.
 void check_tp(const Model& model, const Plan& plan, const Training& training, Errors& errors) {
+  const bool splits_by_cp = training.sequence_length % plan.cp == 0;  // else no tp helps, and check_cp says so
   const auto sequence_splits = [&](std::int64_t tp) {
-    return !plan.sequence_parallel || training.sequence_length % (plan.cp * tp) == 0;
+    return !plan.sequence_parallel || !splits_by_cp || training.sequence_length % (plan.cp * tp) == 0;
   };
   Values allowed = divisors(model.heads);
   std::erase_if(allowed, [&](std::int64_t tp) {
@@ -157,7 +160,8 @@ void check_cp(const Model& model, const Plan& plan, const Training& training, Er
   if (!heads_split) return;
   const std::int64_t heads = model.heads / plan.tp;
   const auto splits = [&](std::int64_t cp) { return heads % cp == 0 && kv_heads_spread(model.kv_heads, cp * plan.tp); };
-  if (heads == 0 || splits(plan.cp)) return;  // more ranks than heads is check_tp's
+  const bool tp_splits = model.heads % plan.tp == 0 && kv_heads_spread(model.kv_heads, plan.tp);  // else check_tp's
+  if (!tp_splits || splits(plan.cp)) return;
   Values allowed = divisors(heads);
   std::erase_if(allowed, [&](std::int64_t cp) { return !splits(cp); });
   add(errors, {"parallelism.cp", "model.heads", "parallelism.context"},

@@ -191,7 +191,7 @@ TEST(Mistakes, MissingFile) {
     EXPECT_THAT(
         std::string(error.what()),
         StartsWith("lama3-405b.yaml: cannot be read: no such file, did you mean 'llama3-405b'?; allowed: a YAML "
-                   "file, or one of gpt3-175b-selene, "));
+                   "file, or one of bloom-176b, "));
   }
 }
 

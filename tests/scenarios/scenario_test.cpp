@@ -6,6 +6,7 @@
 
 #include "scenarios/catalogue.h"
 #include "tests/scenarios/support.h"
+#include "tests/workloads/any_plan.h"
 
 namespace foretrain {
 namespace {
@@ -61,7 +62,7 @@ TEST(ReadyScenario, Gpt3OnSelene) {
 }
 
 TEST(ReadyScenario, ATrillionParameters) {
-  const Scenario s = ready("megatron-1t");
+  const Scenario s = ready("narayanan-1t");
   EXPECT_EQ(s.gpus, 3072);
   EXPECT_EQ(s.plan.tp, 8);
   EXPECT_EQ(s.plan.pp, 64);
@@ -170,6 +171,70 @@ RC_GTEST_PROP(Canonical, AnyLegalPlanLoadsBack, ()) {
                    fmt::format("cluster.transport.network.efficiency=0.{}", *rc::gen::inRange(10, 99))});
   RC_ASSERT(s.plan.ranks() == tp * pp * dp);
   RC_ASSERT(to_yaml(parse(to_yaml(s))) == to_yaml(s));
+}
+
+void expect_same(const Training& a, const Training& b) {
+  RC_ASSERT(a.sequence_length == b.sequence_length);
+  RC_ASSERT(a.global_batch == b.global_batch);
+  RC_ASSERT(a.microbatch == b.microbatch);
+  RC_ASSERT(a.precision == b.precision);
+  RC_ASSERT(a.gradients == b.gradients);
+  RC_ASSERT(a.recompute == b.recompute);
+  RC_ASSERT(a.recompute_modules == b.recompute_modules);
+  RC_ASSERT(a.recompute_method == b.recompute_method);
+  RC_ASSERT(a.recompute_layers == b.recompute_layers);
+  RC_ASSERT(a.attention == b.attention);
+  RC_ASSERT(a.stack == b.stack);
+  RC_ASSERT(a.loss == b.loss);
+  RC_ASSERT(a.moments == b.moments);
+  RC_ASSERT(a.compiled == b.compiled);
+}
+
+void expect_same(const Plan& a, const Plan& b) {
+  RC_ASSERT(std::array({a.tp, a.cp, a.pp, a.dp, a.ep, a.etp}) == std::array({b.tp, b.cp, b.pp, b.dp, b.ep, b.etp}));
+  RC_ASSERT(a.sequence_parallel == b.sequence_parallel);
+  RC_ASSERT(a.zero == b.zero);
+  RC_ASSERT(a.hsdp_shard == b.hsdp_shard);
+  RC_ASSERT(a.sharding == b.sharding);
+  RC_ASSERT(a.gradient_sync == b.gradient_sync);
+  RC_ASSERT(a.context == b.context);
+  RC_ASSERT(a.experts == b.experts);
+  RC_ASSERT(a.expert_imbalance == b.expert_imbalance);
+  RC_ASSERT(a.expert_capacity == b.expert_capacity);
+  RC_ASSERT(a.schedule.kind == b.schedule.kind);
+  RC_ASSERT(a.schedule.virtual_stages == b.schedule.virtual_stages);
+  RC_ASSERT(a.schedule.microbatch_group == b.schedule.microbatch_group);
+  RC_ASSERT(a.stage_layers == b.stage_layers);
+  RC_ASSERT(a.order == b.order);
+  RC_ASSERT(a.overlap.dp == b.overlap.dp && a.overlap.tp == b.overlap.tp);
+  RC_ASSERT(a.overlap.pp == b.overlap.pp && a.overlap.ep == b.overlap.ep);
+  RC_ASSERT(a.bucket_parameters == b.bucket_parameters);
+}
+
+RC_GTEST_PROP(Canonical, AnyPlanOfEveryKindLoadsBack, ()) {
+  test::Drawn d = test::any_drawn();
+  d.plan.expert_imbalance = *rc::gen::element(1.0, 1.25);
+  d.plan.expert_capacity = *rc::gen::element(0.0, 1.5);
+  d.training.loss = *rc::gen::elementOf(std::vector(std::begin(all_loss_kernels), std::end(all_loss_kernels)));
+  d.training.moments = *rc::gen::element(Precision::fp32, Precision::bf16);
+  d.training.compiled = test::coin();
+  if (test::coin()) d.plan.stage_layers = layers_by_stage(d.model, d.plan);
+  if (test::coin() && runs_in_groups(d.plan.schedule.kind))
+    d.plan.schedule.microbatch_group = microbatches(d.plan, d.training);
+  RC_PRE(d.plan.ranks() < 8 || d.plan.ranks() % 8 == 0);  // whole nodes
+  Scenario s = parse(good);
+  s.model = d.model;
+  s.plan = d.plan;
+  s.training = d.training;
+  s.gpus = d.plan.ranks();
+  const Scenario again = parse(to_yaml(s));
+  expect_same(again.training, s.training);
+  expect_same(again.plan, s.plan);
+  RC_ASSERT(again.model.experts == s.model.experts);
+  RC_ASSERT(again.model.latent == s.model.latent);
+  RC_ASSERT(again.model.window == s.model.window);
+  RC_ASSERT(again.model.mtp_layers == s.model.mtp_layers);
+  RC_ASSERT(to_yaml(again) == to_yaml(s));
 }
 
 }  // namespace

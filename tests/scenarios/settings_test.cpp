@@ -77,6 +77,52 @@ TEST(Settings, ListsAndMapsAreYaml) {
   EXPECT_TRUE(s.plan.overlap.tp);
 }
 
+TEST(Settings, ReachEveryPartOfThePlan) {
+  const Scenario s = parse(good, {"model=mixtral-8x7b",
+                                  "training.sequence_length=4096",
+                                  "training.stack=deepspeed",
+                                  "training.loss=fused",
+                                  "training.recompute=full",
+                                  "training.recompute_method=block",
+                                  "training.recompute_layers=3",
+                                  "training.moments=bf16",
+                                  "training.compiled=true",
+                                  "parallelism.cp=2",
+                                  "parallelism.dp=4",
+                                  "parallelism.ep=4",
+                                  "parallelism.etp=2",
+                                  "parallelism.zero=2",
+                                  "parallelism.hsdp.shard=4",
+                                  "parallelism.sharding.prefetch=2",
+                                  "parallelism.sharding.reshard_after_forward=false",
+                                  "parallelism.gradient_sync=last",
+                                  "parallelism.context=all_gather",
+                                  "parallelism.experts.exchange=two_hop",
+                                  "parallelism.experts.imbalance=1.25",
+                                  "parallelism.experts.capacity=1.5",
+                                  "parallelism.stage_layers=[32]",
+                                  "parallelism.overlap.ep=true"});
+  EXPECT_EQ(s.training.stack, Stack::deepspeed);
+  EXPECT_EQ(s.training.loss, LossKernel::fused);
+  EXPECT_EQ(s.training.recompute_method, RecomputeMethod::block);
+  EXPECT_EQ(s.training.recompute_layers, 3);
+  EXPECT_EQ(s.training.moments, Precision::bf16);
+  EXPECT_TRUE(s.training.compiled);
+  EXPECT_EQ(s.plan.ep, 4);
+  EXPECT_EQ(s.plan.etp, 2);
+  EXPECT_EQ(s.plan.expert_replicas(), 2);  // 2 x 2 x 4 ranks over 4 x 2
+  EXPECT_EQ(s.plan.zero, 2);
+  EXPECT_EQ(s.plan.hsdp_shard, 4);
+  EXPECT_EQ(s.plan.sharding, (Sharding{.prefetch = 2, .reshard_after_forward = false}));
+  EXPECT_EQ(s.plan.gradient_sync, GradientSync::last);
+  EXPECT_EQ(s.plan.context, ContextExchange::all_gather);
+  EXPECT_EQ(s.plan.experts, ExpertExchange::two_hop);
+  EXPECT_EQ(s.plan.expert_imbalance, 1.25);
+  EXPECT_EQ(s.plan.expert_capacity, 1.5);
+  EXPECT_EQ(s.plan.stage_layers, (std::vector<std::int64_t>{32}));
+  EXPECT_TRUE(s.plan.overlap.ep);
+}
+
 TEST(Settings, UnknownPath) {
   EXPECT_EQ(mistakes(good, {"parallelism.tpp=4"}),
             "--set parallelism.tpp=4: unknown key 'tpp', did you mean 'tp'?; allowed: tp, cp, pp, dp, ep, "

@@ -401,6 +401,41 @@ RC_GTEST_PROP(AnyPlan, ReducesItsGradientsAndGathersItsParameters, ()) {
   };
   expect(Slot::dp, d.plan.shard_ranks(), held.dense);
   if (d.model.experts) expect(Slot::edp, d.plan.expert_replicas(), held.expert);
+  // What a group has reduced is summed over the groups, in shares that are rounded up, call by call.
+  const double shares = static_cast<double>(gradient_bytes(d.training) * held.dense / holders(d) * times) /
+                        static_cast<double>(d.plan.shard_ranks());
+  const auto across = static_cast<double>(sum_of(sent, {Slot::dp_replica}));
+  if (d.plan.shard_ranks() == d.plan.replicas())
+    RC_ASSERT(across == 0);
+  else
+    RC_ASSERT(across >= shares && across <= 1.01 * shares);
+}
+
+/// FSDP: each microbatch gathers every layer for its forward and again for its backward, unless they stay; PyTorch's
+/// root (embedding and output) stays.
+RC_GTEST_PROP(AnyPlan, FullyShardedUnitsAreGatheredTwice, ()) {
+  Drawn d = any_drawn();
+  d.plan.zero = 3;
+  d.plan.pp = 1;
+  d.plan.schedule = {ScheduleKind::one_f_one_b, 1};
+  d.plan.stage_layers = {};
+  RC_PRE(check(d.model, d.plan, d.training, d.plan.ranks()).empty());
+  const std::int64_t m = microbatches(d.plan, d.training);
+  RankParameters ends = embedding_rank_parameters(d.model, d.plan);
+  ends += output_rank_parameters(d.model, d.plan);
+  ends += mtp_rank_parameters(d.model, d.plan);
+  const RankParameters all = stage_rank_parameters(d.model, d.plan, 0);
+  const bool again = d.plan.sharding.reshard_after_forward;
+  const auto expected = [&](std::int64_t whole, std::int64_t root) {
+    const std::int64_t layers = whole - root;
+    return m * (again ? 2 * layers + (d.training.stack == Stack::fsdp ? 1 : 2) * root : whole);
+  };
+  const Messages sent = messages_of(workload_of(d, StageCost{}));
+  const std::int64_t element = activation_bytes(d.training.precision);
+  RC_ASSERT(sum_of(sent, {Slot::dp}, Collective::all_gather) ==
+            (d.plan.shard_ranks() > 1 ? element * expected(all.dense, ends.dense) : 0));
+  RC_ASSERT(sum_of(sent, {Slot::edp}, Collective::all_gather) ==
+            (d.plan.expert_replicas() > 1 ? element * expected(all.expert, ends.expert) : 0));
 }
 
 }  // namespace
