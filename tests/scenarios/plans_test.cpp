@@ -19,45 +19,49 @@ constexpr bool slow_build = true;
 constexpr bool slow_build = false;
 #endif
 
-/// A plan as its source states it: GPUs, TP, CP, PP, DP; EP and copies of an expert; microbatches; chunks a rank.
+/// A plan as its source states it: GPUs, TP, CP, PP, DP; EP and copies of an expert; microbatches; chunks a rank. And,
+/// where it is published, the step's time: one set of constants for all software of six years meets it within 15 %, but
+/// for the runs that say otherwise here.
 struct Stated {
   const char* name;
   std::int64_t gpus, tp, cp, pp, dp, ep, edp, microbatches, chunks;
   Verdict verdict;
+  double published_s = 0;
+  double within = 0.15;
 };
 void PrintTo(const Stated& stated, std::ostream* out) { *out << stated.name; }
 
 constexpr Stated stated_plans[] = {
     // OLMo: 2,160 / (216 x 2).
     {"olmo-7b", 216, 1, 1, 1, 216, 1, 216, 5, 1, Verdict::fits},
-    {"deepseek-v1-67b", 512, 4, 1, 4, 32, 1, 128, 144, 1, Verdict::fits},
-    // DeepSeek-V3: 256 experts over 64 ranks; both ends of a pipeline hold a stage, so 2 x 128 / 64 copies. It fits
-    // only
-    // with what DeepSeek keeps in fp8.
-    {"deepseek-v3", 2048, 1, 1, 16, 128, 64, 4, 120, 2, Verdict::does_not_fit},
+    // 300,600 H800 hours a trillion tokens.
+    {"deepseek-v1-67b", 512, 4, 1, 4, 32, 1, 128, 144, 1, Verdict::fits, 39.9},
+    // 256 experts over 64 ranks; both ends of a pipeline hold a stage, so 2 x 128 / 64 copies. It fits only with the
+    // activations that DeepSeek keeps in fp8. 180,000 H800 hours a trillion tokens.
+    {"deepseek-v3", 2048, 1, 1, 16, 128, 64, 4, 120, 2, Verdict::does_not_fit, 19.9},
     {"yi-34b", 128, 4, 1, 2, 16, 1, 64, 64, 1, Verdict::fits},
-    // Llama 3, Table 4.
-    {"llama3-405b", 16384, 8, 1, 16, 128, 1, 1024, 16, 8, Verdict::fits},
-    {"llama3-405b-128k", 16384, 8, 16, 16, 8, 1, 1024, 16, 8, Verdict::at_risk},
+    // Llama 3, Table 4: 380 TFLOP/s with the longer sequences.
+    {"llama3-405b", 16384, 8, 1, 16, 128, 1, 1024, 16, 8, Verdict::at_risk},
+    {"llama3-405b-128k", 16384, 8, 16, 16, 8, 1, 1024, 16, 8, Verdict::at_risk, 15.3},
     {"gemma2-27b", 6144, 8, 1, 1, 768, 1, 6144, 1, 1, Verdict::fits},
     // One of 8 experts a rank; 4 x 8 ranks of a stage hold them 4 times.
     {"mixtral-8x22b", 128, 4, 1, 4, 8, 8, 4, 128, 7, Verdict::fits},
-    {"qwen3-235b-a22b", 256, 2, 1, 8, 16, 32, 1, 512, 4, Verdict::fits},
+    {"qwen3-235b-a22b", 256, 2, 1, 8, 16, 32, 1, 512, 4, Verdict::fits, 78.6, 0.25},
     {"moe-1000-gpus", 1000, 2, 1, 5, 100, 40, 5, 40, 2, Verdict::fits},
     // Narayanan 2021, Table 1.
-    {"narayanan-1.7b", 32, 1, 1, 1, 32, 1, 32, 1, 1, Verdict::fits},
-    {"narayanan-3.6b", 64, 2, 1, 1, 32, 1, 64, 1, 1, Verdict::fits},
-    {"narayanan-7.5b", 128, 4, 1, 1, 32, 1, 128, 1, 1, Verdict::fits},
-    {"narayanan-18b", 256, 8, 1, 1, 32, 1, 256, 4, 1, Verdict::fits},
-    {"narayanan-39b", 512, 8, 1, 2, 32, 1, 256, 12, 1, Verdict::fits},
-    {"narayanan-76b", 1024, 8, 1, 4, 32, 1, 256, 28, 3, Verdict::fits},
-    {"narayanan-145b", 1536, 8, 1, 8, 24, 1, 192, 48, 2, Verdict::fits},
-    {"narayanan-310b", 1920, 8, 1, 16, 15, 1, 120, 144, 2, Verdict::fits},
-    {"narayanan-530b", 2520, 8, 1, 35, 9, 1, 72, 280, 3, Verdict::fits},
-    {"narayanan-1t", 3072, 8, 1, 64, 6, 1, 48, 512, 2, Verdict::at_risk},
-    {"mt-nlg-530b", 2240, 8, 1, 35, 8, 1, 64, 240, 1, Verdict::fits},
-    {"bloom-176b", 384, 4, 1, 12, 8, 1, 32, 128, 1, Verdict::fits},
-    {"gpt3-175b-selene", 64, 8, 1, 8, 1, 1, 8, 64, 3, Verdict::fits},
+    {"narayanan-1.7b", 32, 1, 1, 1, 32, 1, 32, 1, 1, Verdict::fits, 3.53},
+    {"narayanan-3.6b", 64, 2, 1, 1, 32, 1, 64, 1, 1, Verdict::fits, 3.70},
+    {"narayanan-7.5b", 128, 4, 1, 1, 32, 1, 128, 1, 1, Verdict::fits, 3.70},
+    {"narayanan-18b", 256, 8, 1, 1, 32, 1, 256, 4, 1, Verdict::fits, 9.40},
+    {"narayanan-39b", 512, 8, 1, 2, 32, 1, 256, 12, 1, Verdict::fits, 14.5},
+    {"narayanan-76b", 1024, 8, 1, 4, 32, 1, 256, 28, 3, Verdict::fits, 16.1},
+    {"narayanan-145b", 1536, 8, 1, 8, 24, 1, 192, 48, 2, Verdict::fits, 24.8},
+    {"narayanan-310b", 1920, 8, 1, 16, 15, 1, 120, 144, 2, Verdict::fits, 37.6},
+    {"narayanan-530b", 2520, 8, 1, 35, 9, 1, 72, 280, 3, Verdict::fits, 54.1},
+    {"narayanan-1t", 3072, 8, 1, 64, 6, 1, 48, 512, 2, Verdict::at_risk, 102.6},
+    {"mt-nlg-530b", 2240, 8, 1, 35, 8, 1, 64, 240, 1, Verdict::fits, 60.1, 0.30},
+    {"bloom-176b", 384, 4, 1, 12, 8, 1, 32, 128, 1, Verdict::fits, 104.7, 0.20},
+    {"gpt3-175b-selene", 64, 8, 1, 8, 1, 1, 8, 64, 3, Verdict::fits, 13.75},
 };
 
 class ReadyPlan : public ::testing::TestWithParam<Stated> {
@@ -237,6 +241,7 @@ TEST_P(ReadyPlan, TrafficAndMemory) {
   expect_data_parallel(r);
   expect_states(r);
   EXPECT_EQ(r.memory.verdict, stated().verdict) << r.memory.pressure;
+  if (stated().published_s > 0) EXPECT_NEAR(r.step_time_s / stated().published_s, 1, stated().within);
   std::int64_t parts = 0;
   for (const std::int64_t part : r.memory.parts_bytes) parts += part;
   EXPECT_EQ(parts, r.memory.peak_bytes);
