@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 
+#include "scenarios/asymmetry.h"
 #include "scenarios/result.h"
 #include "workloads/cost/flops.h"
 #include "workloads/expert_routing.h"
@@ -340,13 +341,16 @@ Measured play(const Scenario& scenario, const Fabric& fabric, const Job& job, co
   }
 }
 
-}  // namespace
+/// What a scenario becomes, and what came of it.
+struct Played {
+  Fabric fabric;
+  Workload workload;
+  std::vector<RankId> traced;
+  Measured measured;
+};
 
-Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
-  const auto begin = std::chrono::steady_clock::now();
-  Result r;
-  r.scenario = scenario;
-  const Fabric fabric = build_fabric(scenario);
+Played play(const Scenario& scenario, const RehearseOptions& options) {
+  Fabric fabric = build_fabric(scenario);
   const double slowdown = straggler_slowdown(scenario.cluster.jitter, fabric.node_count());
   Workload w = workload_of(scenario, slowdown);
   set_expert_exchanges(scenario.model, scenario.plan, rank_nodes(fabric, w.job), w.job);
@@ -359,7 +363,18 @@ Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
                       .progress = options.progress};
   if (options.trace) how.traced = stage_representatives(w, scenario.plan.pp);
   Measured m = play(scenario, fabric, w.job, how);
+  return {std::move(fabric), std::move(w), std::move(how.traced), std::move(m)};
+}
 
+}  // namespace
+
+Measured measure(const Scenario& scenario, const RehearseOptions& options) { return play(scenario, options).measured; }
+
+Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto [fabric, w, traced, m] = play(scenario, options);
+  Result r;
+  r.scenario = scenario;
   r.step_time_s = m.step.seconds();
   sum_up_rates(r);
   sum_up_ranks(r, m, w);
@@ -369,9 +384,10 @@ Result rehearse(const Scenario& scenario, const RehearseOptions& options) {
   sum_up_links(r, m, fabric);
   r.engine = {.ranks = w.job.ranks.size(),
               .rank_classes = m.engine.rank_classes,
+              .asymmetries = asymmetries(scenario, fabric, w.job, m.engine),
               .events = m.engine.events,
               .operations = m.engine.operations};
-  if (options.trace) r.timeline = timeline_of(std::move(m), std::move(w), how.traced, fabric, scenario);
+  if (options.trace) r.timeline = timeline_of(std::move(m), std::move(w), std::move(traced), fabric, scenario);
   r.engine.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -79,7 +79,10 @@ struct HotLink {
 };
 
 struct EngineResult {
-  std::uint64_t ranks = 0, rank_classes = 0, events = 0, operations = 0;
+  std::uint64_t ranks = 0;
+  std::uint64_t rank_classes = 0;        ///< that were played, one rank each
+  std::vector<std::string> asymmetries;  ///< why there are more of them than programs
+  std::uint64_t events = 0, operations = 0;
   double wall_s = 0;  ///< the only two values that differ from run to run
   std::uint64_t peak_rss_bytes = 0;
 };
@@ -117,7 +120,10 @@ struct RehearseOptions {
   std::function<void(double)> progress;  ///< part of the simulation done, 0 to 1
 };
 
-/// Builds the fabric and the job, simulates, and sums up. Throws Deadlock.
+/// Builds the fabric and the job and simulates: by rank and by link what `rehearse` sums up. Throws Deadlock.
+[[nodiscard]] Measured measure(const Scenario& scenario, const RehearseOptions& options = {});
+
+/// Measures and sums up. Throws Deadlock.
 [[nodiscard]] Result rehearse(const Scenario& scenario, const RehearseOptions& options = {});
 
 }  // namespace foretrain

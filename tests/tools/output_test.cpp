@@ -140,7 +140,7 @@ TEST(ResultJson, HasTheSchemasKeys) {
   EXPECT_EQ(keys(json["links"]), (Keys{"tiers", "hottest"}));
   EXPECT_EQ(keys(json["links"]["tiers"][0]), (Keys{"tier", "links", "bytes", "mean_utilization", "max_utilization"}));
   EXPECT_EQ(keys(json["links"]["hottest"][0]), (Keys{"from", "to", "tier", "utilization", "saturated_s"}));
-  EXPECT_EQ(keys(json["engine"]), (Keys{"ranks", "rank_classes", "events", "wall_s", "peak_rss_bytes"}));
+  EXPECT_EQ(keys(json["engine"]), (Keys{"ranks", "rank_classes", "asymmetries", "events", "wall_s", "peak_rss_bytes"}));
 }
 
 TEST(MemoryJson, HasTheVerdictAndEveryStage) {

@@ -113,6 +113,7 @@ std::string result_json(const Result& result) {
   json["links"] = links_json(result);
   json["engine"] = {{"ranks", result.engine.ranks},
                     {"rank_classes", result.engine.rank_classes},
+                    {"asymmetries", result.engine.asymmetries},
                     {"events", result.engine.events},
                     {"wall_s", result.engine.wall_s},
                     {"peak_rss_bytes", result.engine.peak_rss_bytes}};

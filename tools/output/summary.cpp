@@ -276,6 +276,10 @@ void engine(Page& page, const Result& r) {
                                       grouped(static_cast<std::int64_t>(e.ranks)),
                                       human_count(static_cast<double>(e.operations)),
                                       human_count(static_cast<double>(e.events)), speed)));
+  if (e.rank_classes >= e.ranks) return;
+  std::string fold = fmt::format("Folded to {} classes of ranks", grouped(static_cast<std::int64_t>(e.rank_classes)));
+  if (!e.asymmetries.empty()) fold += fmt::format(", split by {}", fmt::join(e.asymmetries, "; "));
+  page.line("{}", painted(page.look(), Ink::dim, fold));
 }
 
 }  // namespace

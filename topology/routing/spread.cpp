@@ -2,11 +2,13 @@
 // adaptive routing or packet spraying do when the network is idle.
 
 #include <algorithm>
-#include <map>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 
-#include "topology/routing/links_alike.h"
 #include "topology/routing/policies.h"
+#include "topology/routing/switch_classes.h"
 
 namespace foretrain {
 namespace {
@@ -23,10 +25,13 @@ struct Division {
 class Spread final : public Router {
  public:
   Spread(const Fabric& fabric, Ways ways, bool first_of_alike) : graph_(fabric, ways), held_(graph_.switch_count(), 0) {
-    if (first_of_alike && ways == Ways::any) alike_ = links_alike(graph_);
+    if (first_of_alike && ways == Ways::any) classes_.emplace(graph_);
+    if (classes_ && !classes_->some_alike()) classes_.reset();
   }
 
-  [[nodiscard]] std::span<const LinkId> alike() const override { return alike_; }
+  [[nodiscard]] std::span<const LinkId> alike() const override {
+    return classes_ ? std::span<const LinkId>(classes_->links_alike()) : std::span<const LinkId>();
+  }
 
   void route(GpuId from, GpuId to, std::uint64_t /*flow*/, std::vector<LinkShare>& path) const override {
     if (from == to || route_in_node(graph_.fabric(), from, to, path)) {
@@ -64,14 +69,14 @@ class Spread final : public Router {
   }
 
   const Division& division_of(GpuId from, GpuId to) const {
-    const std::pair key(graph_.attachment(from), graph_.attachment(to));
+    const std::uint64_t key = std::uint64_t{graph_.attachment(from).value} << 32 | graph_.attachment(to).value;
     const auto known = divisions_.find(key);
     if (known != divisions_.end()) {
       return known->second;
     }
     // Some 100 MB of shares; a job's routes come in runs over the same switches, so starting afresh is cheap enough.
     constexpr std::size_t most = std::size_t{6} << 20;
-    Division division = divide(from, to);
+    Division division = classes_ ? divide_by_class(from, to) : divide(from, to);
     if (divisions_held_ + division.size() > most) {
       divisions_.clear();
       divisions_held_ = 0;
@@ -97,10 +102,21 @@ class Spread final : public Router {
     while (toward.distance(level.front()) > 0) {
       level = step(level, toward, division.between);
     }
-    deliver(to, division);
+    std::vector<double> held;
+    for (const Port& port : graph_.ports(to)) held.push_back(held_[port.at.index()]);
+    deliver(to, held, division);
     for (const SwitchId s : level) {
       held_[s.index()] = 0;
     }
+    return division;
+  }
+
+  [[nodiscard]] Division divide_by_class(GpuId from, GpuId to) const {
+    SwitchClasses::Division found =
+        classes_->divide(graph_.switches_of(graph_.attachment(from)), graph_.switches_of(graph_.attachment(to)));
+    if (found.at_source.empty()) throw_no_path(graph_.fabric(), from, to);
+    Division division{.into_port = std::move(found.at_source), .between = std::move(found.between), .out_of_port = {}};
+    deliver(to, found.at_goal, division);
     return division;
   }
 
@@ -119,28 +135,32 @@ class Spread final : public Router {
       const std::span<const SwitchGraph::Edge> nearer = toward.nearer(here);
       const double share = std::exchange(held_[here.index()], 0) / static_cast<double>(nearer.size());
       for (const SwitchGraph::Edge& edge : nearer) {
-        if (alike_.empty() || alike_[edge.link.index()] == edge.link) between.push_back({edge.link, share});
+        between.push_back({edge.link, share});
         hold(edge.to, share, next_level);
       }
     }
     return next_level;
   }
 
-  /// Each last switch divides what it holds over its ports to the destination.
-  void deliver(GpuId to, Division& division) const {
+  /// Each last switch divides what it holds over its ports to the destination. `held` by port: what its switch holds.
+  void deliver(GpuId to, std::span<const double> held, Division& division) const {
     const std::span<const Port> out = graph_.ports(to);
-    for (const Port& port : out) {
+    for (std::size_t i = 0; i < out.size(); ++i) {
       const auto ports_here =
-          std::count_if(out.begin(), out.end(), [&](const Port& other) { return other.at == port.at; });
-      division.out_of_port.push_back(held_[port.at.index()] / static_cast<double>(ports_here));
+          std::count_if(out.begin(), out.end(), [&](const Port& other) { return other.at == out[i].at; });
+      division.out_of_port.push_back(held[i] / static_cast<double>(ports_here));
     }
   }
 
   SwitchGraph graph_;
-  mutable std::map<std::pair<AttachmentId, AttachmentId>, Division> divisions_;
+  struct PairHash {
+    std::size_t operator()(std::uint64_t pair) const { return (pair ^ pair >> 31) * 0x9e3779b97f4a7c15ULL >> 16; }
+  };
+  /// By the attachments of both ends.
+  mutable std::unordered_map<std::uint64_t, Division, PairHash> divisions_;  // looked up only, never iterated
   mutable std::size_t divisions_held_ = 0;
-  mutable std::vector<double> held_;  ///< by switch; all 0 between calls
-  std::vector<LinkId> alike_;         ///< by link; empty when routes name all
+  mutable std::vector<double> held_;      ///< by switch; all 0 between calls
+  std::optional<SwitchClasses> classes_;  ///< when routes name one of links that are alike, and some are
 };
 
 }  // namespace
