@@ -30,7 +30,7 @@ TEST(CatalogueShelves, HoldWhatTheDesignNames) {
                                        "gpt-76b", "gpt-145b", "gpt-310b", "gpt-530b", "gpt-1t"}));
   EXPECT_THAT(names(Shelf::scenarios),
               ::testing::IsSupersetOf({"gpt3-175b-selene", "gpt3-175b-selene-full", "llama3-405b",
-                                       "llama3-405b-8k-gpus", "llama3-8b-one-node", "narayanan-1t"}));
+                                       "llama3-405b-8k-gpus", "llama3-8b-one-node", "megatron-1t"}));
 }
 
 TEST(CatalogueShelves, EveryModelLoadsUnderItsName) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,17 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// The same plan in fewer replicas and microbatches.
+/// The same plan in fewer replicas and microbatches; experts on as many ranks as are left, a torus of 512.
 Scenario cut(Scenario s, std::int64_t gpus_most, std::int64_t microbatches_most) {
   const std::int64_t replica = s.plan.ranks() / s.plan.dp;
   const std::int64_t m = microbatches(s.plan, s.training);
-  const std::int64_t fewer = std::max(s.plan.pp, microbatches_most / s.plan.pp * s.plan.pp);
+  const bool both_ways = s.plan.schedule.kind == ScheduleKind::dualpipe;
+  const std::int64_t fewer = std::max((both_ways ? 2 : 1) * s.plan.pp, microbatches_most / s.plan.pp * s.plan.pp);
+  if (auto* torus = std::get_if<TorusSpec>(&s.cluster.fabric)) torus->shape = {8, 8, 8};
   s.plan.dp = std::max<std::int64_t>(1, gpus_most / replica);
+  while (s.plan.dp > 1 && replica * s.plan.dp % 8 != 0) --s.plan.dp;  // whole servers
   s.gpus = replica * s.plan.dp;
+  s.plan.ep = std::gcd(s.plan.ep, s.gpus / s.plan.pp);
   s.training.global_batch = std::min(m, fewer) * s.training.microbatch * s.plan.dp;
   return s;
 }
@@ -35,7 +40,7 @@ void expect_exact(const Scenario& s) {
   const Measured folded = measure(s, {.trace = true});
   const Measured each = measure(s, {.trace = true, .fold = false});
   EXPECT_EQ(test::difference(folded, each), "");
-  EXPECT_LT(folded.engine.events, each.engine.events);
+  EXPECT_LE(folded.engine.events, each.engine.events);
 }
 
 std::vector<std::string> ready_scenarios() {

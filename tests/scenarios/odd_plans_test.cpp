@@ -96,10 +96,10 @@ TEST(ImpossiblePlan, Experts) {
 TEST(ImpossiblePlan, Context) {
   EXPECT_THAT(
       rules(good, {"parallelism.cp=4", "parallelism.dp=2", "training.sequence_length=8196"}),
-      ElementsAre("sequence_length 8196 does not split into two equal parts a rank for cp 4; allowed: multiples "
-                  "of 8; nearest: 8192 or 8200",
-                  "tp 2 does not divide sequence_length 8196 / cp 4, which sequence_parallel splits; allowed: "
-                  "1; nearest: 1"));
+      ElementsAre("tp 2 does not divide sequence_length 8196 / cp 4, which sequence_parallel splits; allowed: "
+                  "1; nearest: 1",
+                  "sequence_length 8196 does not split into two equal parts a rank for cp 4; allowed: multiples "
+                  "of 8; nearest: 8192 or 8200"));
   EXPECT_THAT(rules(good, {"parallelism.cp=8", "parallelism.dp=1", "parallelism.context=all_to_all"}),
               ElementsAre());  // 32 heads over 16 ranks, 8 KV heads twice each
   EXPECT_THAT(

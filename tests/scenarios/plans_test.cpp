@@ -58,7 +58,7 @@ constexpr Stated stated_plans[] = {
     {"narayanan-145b", 1536, 8, 1, 8, 24, 1, 192, 48, 2, Verdict::fits, 24.8},
     {"narayanan-310b", 1920, 8, 1, 16, 15, 1, 120, 144, 2, Verdict::fits, 37.6},
     {"narayanan-530b", 2520, 8, 1, 35, 9, 1, 72, 280, 3, Verdict::fits, 54.1},
-    {"narayanan-1t", 3072, 8, 1, 64, 6, 1, 48, 512, 2, Verdict::at_risk, 102.6},
+    {"megatron-1t", 3072, 8, 1, 64, 6, 1, 48, 512, 2, Verdict::at_risk, 102.6},
     {"mt-nlg-530b", 2240, 8, 1, 35, 8, 1, 64, 240, 1, Verdict::fits, 60.1, 0.30},
     {"bloom-176b", 384, 4, 1, 12, 8, 1, 32, 128, 1, Verdict::fits, 104.7, 0.20},
     {"gpt3-175b-selene", 64, 8, 1, 8, 1, 1, 8, 64, 3, Verdict::fits, 13.75},
@@ -241,7 +241,9 @@ TEST_P(ReadyPlan, TrafficAndMemory) {
   expect_data_parallel(r);
   expect_states(r);
   EXPECT_EQ(r.memory.verdict, stated().verdict) << r.memory.pressure;
-  if (stated().published_s > 0) EXPECT_NEAR(r.step_time_s / stated().published_s, 1, stated().within);
+  if (stated().published_s > 0) {
+    EXPECT_NEAR(r.step_time_s / stated().published_s, 1, stated().within);
+  }
   std::int64_t parts = 0;
   for (const std::int64_t part : r.memory.parts_bytes) parts += part;
   EXPECT_EQ(parts, r.memory.peak_bytes);

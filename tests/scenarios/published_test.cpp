@@ -48,7 +48,7 @@ TEST(Published, gpt3_175b_on_selene) {
 /// Narayanan 2021 (arXiv 2104.04473), Table 1: 163 TFLOP/s a GPU, recomputation counted.
 TEST(Published, megatron_1t) {
   if (slow_build) GTEST_SKIP() << "85 million operations take minutes under the sanitizers";
-  const Result r = rehearse_ready("narayanan-1t");
+  const Result r = rehearse_ready("megatron-1t");
   expect_sound(r);
   expect_within(r.hardware_tflops_per_gpu, 163, 0.12);
 }

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "scenarios/catalogue.h"
 #include "tests/scenarios/support.h"
 #include "tests/workloads/any_plan.h"
@@ -62,7 +64,7 @@ TEST(ReadyScenario, Gpt3OnSelene) {
 }
 
 TEST(ReadyScenario, ATrillionParameters) {
-  const Scenario s = ready("narayanan-1t");
+  const Scenario s = ready("megatron-1t");
   EXPECT_EQ(s.gpus, 3072);
   EXPECT_EQ(s.plan.tp, 8);
   EXPECT_EQ(s.plan.pp, 64);
@@ -191,7 +193,7 @@ void expect_same(const Training& a, const Training& b) {
 }
 
 void expect_same(const Plan& a, const Plan& b) {
-  RC_ASSERT(std::array({a.tp, a.cp, a.pp, a.dp, a.ep, a.etp}) == std::array({b.tp, b.cp, b.pp, b.dp, b.ep, b.etp}));
+  RC_ASSERT(std::tie(a.tp, a.cp, a.pp, a.dp, a.ep, a.etp) == std::tie(b.tp, b.cp, b.pp, b.dp, b.ep, b.etp));
   RC_ASSERT(a.sequence_parallel == b.sequence_parallel);
   RC_ASSERT(a.zero == b.zero);
   RC_ASSERT(a.hsdp_shard == b.hsdp_shard);

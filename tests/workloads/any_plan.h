@@ -72,6 +72,8 @@ inline void draw_pipeline(Drawn& d) {
   d.training.microbatch = *rc::gen::element<std::int64_t>(1, 2);
   d.training.global_batch = m * d.training.microbatch;  // of one replica
   d.model.layers = d.plan.stages() + *rc::gen::inRange<std::int64_t>(0, 4);
+  if (d.model.experts)  // one layer with experts at least
+    d.model.layers = std::max(d.model.layers, d.model.experts->first_dense + d.model.experts->every);
 }
 
 inline void draw_grids(Drawn& d) {

@@ -83,7 +83,7 @@ TEST(WorkedNumbers, TensorAgainstPipelineParallelism) {
 TEST(WorkedNumbers, GradientsOfSevenBillionParameters) {
   const Bytes gradients = bytes(7'000'000'000 * gradient_bytes({}));
   EXPECT_EQ(gradients, bytes(28'000'000'000));
-  EXPECT_EQ(gradients / gigabytes_per_second(400), milliseconds(70));
+  EXPECT_EQ(transfer_time(gradients, gigabytes_per_second(400)), milliseconds(70));
 }
 
 /// Of N parameters behind matrices a step computes 6 N FLOPs a token and reduces g N bytes: how much of either there is
