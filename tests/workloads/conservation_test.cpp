@@ -9,6 +9,7 @@
 #include "sim/simulate.h"
 #include "tests/support/small_fabric.h"
 #include "tests/workloads/any_plan.h"
+#include "tests/workloads/gpus.h"
 #include "workloads/cost/flops.h"
 #include "workloads/expert_routing.h"
 #include "workloads/generate.h"
@@ -21,21 +22,9 @@ namespace {
 
 using namespace test;
 
-Gpu some_gpu() {
-  return {.name = "test",
-          .peak = teraflops(100),
-          .matmul = teraflops(80),
-          .flash_attention = teraflops(50),
-          .memory = gigabytes_per_second(1000),
-          .memory_achieved = gigabytes_per_second(900),
-          .memory_size = gibibytes(80),
-          .memory_usable = gibibytes(79),
-          .multiprocessors = 100};
-}
-
 /// With the exchange of tokens that a plan's experts have on servers of one GPU.
 Workload workload_of(const Drawn& d, const StageCost& cost) {
-  Workload w = generate(d.model, d.plan, d.training, some_gpu(), cost, true);
+  Workload w = generate(d.model, d.plan, d.training, h100_80gb(), cost, true);
   std::vector<std::uint32_t> node_of(w.job.ranks.size());
   std::iota(node_of.begin(), node_of.end(), 0U);
   set_expert_exchanges(d.model, d.plan, node_of, w.job);
@@ -51,7 +40,7 @@ Measured play(const Drawn& d, const Workload& w) {
 
 RC_GTEST_PROP(AnyPlan, EndsWithAnAccountThatAddsUp, ()) {
   const Drawn d = any_drawn();
-  const Workload w = workload_of(d, stage_cost(some_gpu(), d.model, d.plan, d.training, 1));
+  const Workload w = workload_of(d, stage_cost(h100_80gb(), d.model, d.plan, d.training, 1));
   RC_ASSERT(w.job.check().empty());
   const Measured m = play(d, w);
   for (const RankAccount& a : m.ranks) {

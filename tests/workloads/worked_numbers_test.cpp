@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "tests/workloads/gpus.h"
 #include "workloads/generate.h"
 #include "workloads/parameters.h"
 #include "workloads/traffic.h"
@@ -14,7 +15,7 @@ namespace {
 /// Bytes of the calls on one slot, by collective, in a step of a one-stage plan on its only program.
 std::map<Collective, double> sent(const Model& model, const Plan& plan, const Training& training, Slot slot) {
   std::map<Collective, double> sums;
-  const Workload w = generate(model, plan, training, {}, StageCost{}, true);
+  const Workload w = generate(model, plan, training, h100_80gb(), StageCost{}, true);
   for (const Program& p : w.job.programs)
     for (const Stream& s : p.streams)
       for (const Operation& o : s.operations)
@@ -30,18 +31,12 @@ double elements_moved(const std::map<Collective, double>& sums, double bytes_an_
   return moved;
 }
 
+/// Nothing but matrices.
 Model gpt_of(std::int64_t layers, std::int64_t hidden) {
-  return {.name = "gpt",
-          .layers = layers,
-          .hidden = hidden,
-          .ffn_hidden = 4 * hidden,
-          .heads = 16,
-          .kv_heads = 16,
-          .head_dim = hidden / 16,
-          .vocabulary = 1024,
-          .max_positions = 8192,
-          .norm = Norm::layernorm_plain,
-          .biases = {}};
+  Model m = gpt(layers, hidden, 16, 1024);
+  m.norm = Norm::layernorm_plain;
+  m.biases = {};
+  return m;
 }
 
 /// Rajbhandari 2020 (arXiv 1910.02054), section 7: ZeRO 0, 1 and 2 move 2 N elements a step, ZeRO 3 3 N. DeepSpeed's
