@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "workloads/memory/states.h"
+
 namespace foretrain {
 namespace {
 
@@ -251,7 +253,7 @@ DataParallelWriter::Update DataParallelWriter::update() const {
     for (const Unit& unit : chunk.units) all += unit.parameters;
   const std::int64_t held = all.total();
   const std::int64_t owned =
-      divided_up(all.dense, plan().shard_ranks()) + divided_up(all.expert, plan().expert_replicas());
+      divided_up(all.dense, plan().shard_ranks()) + divided_up(all.expert, expert_shard_ranks(plan()));
   return {.owned = plan().zero >= 1 ? owned : held, .held = frees_gradients() ? owned : held};
 }
 
