@@ -73,7 +73,7 @@ RailSpec read_rail(MapReader& reader) {
 FatTreeSpec read_fat_tree(MapReader& reader) {
   FatTreeSpec spec;
   spec.cable.latency = reader.duration("cable_latency", spec.cable.latency);
-  spec.tiers = count(reader, "tiers", {2, 3}, spec.tiers);
+  spec.tiers = count(reader, "tiers", {2, 4}, spec.tiers);
   spec.radix = count(reader, "radix", {4, 128}, spec.radix);  // the whole design is built: 128 ports make 524,288 hosts
   if (spec.radix % 2 != 0) reader.refuse("radix", fmt::format("{} ports; allowed: an even number", spec.radix));
   spec.leaf_oversubscription = reader.number("leaf_oversubscription", oversubscription_range, 1);

@@ -32,6 +32,14 @@ TEST(Bisection, FullFatTreeIsFull) {
   }
 }
 
+TEST(Bisection, FullFatTreeOfFourTiersIsFull) {
+  const TopologyReport report =
+      analyse(build_fat_tree({.node = {.gpus = 1, .nics = 1}, .cable = {}, .gpus = 32, .tiers = 4, .radix = 4}));
+  EXPECT_EQ(rate(report.bisection), 16 * nic);
+  EXPECT_EQ(report.bisection_of_injection, 1);
+  EXPECT_EQ(report.diameter_hops, 10U);  // GPU NIC leaf spine core top core spine leaf NIC GPU
+}
+
 /// Leaves of 40 ports, d down and d / o up: 40 o / (1 + o) down is whole for these. Eight full leaves, four a half.
 TEST(Bisection, FallsByTheLeavesOversubscription) {
   for (const double ratio : {1.0, 1.5, 3.0, 4.0}) {

@@ -221,6 +221,26 @@ TEST_P(Radix, TwoTiersHoldHalfTheSquare) {
   EXPECT_EQ(counts[VertexKind::spine], k / 2);
 }
 
+/// Four tiers: k super-pods, each a three-tier tree of k/2 pods whose (k/2)^2 cores have k/2 ports up; (k/2)^3 at the
+/// top.
+TEST_P(Radix, FourTiersRepeatTheConstruction) {
+  const std::uint32_t k = GetParam();
+  const std::uint32_t half = k / 2;
+  FatTreeSpec spec{.node = {.gpus = 1, .nics = 1}, .cable = {}, .gpus = 0, .tiers = 4, .radix = k};
+  spec.gpus = static_cast<std::uint32_t>(fat_tree_capacity(spec));
+  EXPECT_EQ(spec.gpus, 2 * half * half * half * half);  // k^4/8
+  const Fabric fabric = build_fat_tree(spec);
+  auto counts = count_kinds(fabric);
+  EXPECT_EQ(counts[VertexKind::leaf], k * half * half);
+  EXPECT_EQ(counts[VertexKind::spine], k * half * half);
+  EXPECT_EQ(counts[VertexKind::core], k * half * half + half * half * half);
+  for (const VertexKind kind : {VertexKind::leaf, VertexKind::spine, VertexKind::core}) {
+    for (const VertexId v : vertices_of(fabric, kind)) EXPECT_EQ(ports(fabric, v), k) << fabric.name(v);
+  }
+  ++spec.gpus;
+  EXPECT_NE(refusal([&] { return build_fat_tree(spec); }), "");
+}
+
 TEST(FatTree, ANodeHangsOnOneLeaf) {
   const Fabric fabric = build_fat_tree({.node = {}, .cable = {}, .gpus = 1024});
   EXPECT_EQ(count_kinds(fabric)[VertexKind::leaf], 1024U / 32U);
@@ -241,8 +261,10 @@ TEST(FatTree, ANodeHangsOnOneLeaf) {
 TEST(FatTree, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(refusal([] { return build_fat_tree({.node = {}, .cable = {}, .gpus = 2056, .tiers = 2, .radix = 64}); }),
             "2056 GPUs do not fit a fat-tree of 2 tiers of 64-port switches; the most is 2048");
-  EXPECT_EQ(refusal([] { return build_fat_tree({.node = {}, .cable = {}, .gpus = 8, .tiers = 4}); }),
-            "a fat-tree has 4 tiers; allowed: 2 or 3");
+  EXPECT_EQ(refusal([] { return build_fat_tree({.node = {}, .cable = {}, .gpus = 8, .tiers = 5}); }),
+            "a fat-tree has 5 tiers; allowed: 2 to 4");
+  EXPECT_EQ(refusal([] { return build_fat_tree({.node = {}, .cable = {}, .gpus = 8, .tiers = 4, .radix = 130}); }),
+            "switches have 130 ports; allowed: 2 to 128");
   EXPECT_EQ(refusal([] { return build_fat_tree({.node = {}, .cable = {}, .gpus = 8, .tiers = 2, .radix = 1}); }),
             "switches have 1 ports; allowed: 2 to 1024");
   EXPECT_EQ(refusal([] { return build_fat_tree({.node = {}, .cable = {}, .gpus = 8, .tiers = 2, .radix = 8}); }),

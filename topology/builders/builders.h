@@ -97,15 +97,15 @@ struct RailSpec {
 /// Source: NVIDIA DGX SuperPOD reference architecture (H100): rail-optimised, 8 leaves a scalable unit.
 [[nodiscard]] Fabric build_rail_optimised(const RailSpec& spec);
 
-/// k-ary fat-tree of two or three tiers built from switches of `radix` ports.
+/// k-ary fat-tree of two to four tiers built from switches of `radix` ports.
 struct FatTreeSpec {
   NodeSpec node;
   SwitchSpec cable;
   std::uint32_t gpus = 0;
-  std::uint32_t tiers = 3;            ///< 2 or 3
+  std::uint32_t tiers = 3;            ///< 2 to 4
   std::uint32_t radix = 64;           ///< ports a switch
   double leaf_oversubscription = 1;   ///< at the leaves
-  double spine_oversubscription = 1;  ///< at the spines (three tiers)
+  double spine_oversubscription = 1;  ///< at the spines (three tiers or more)
 };
 /// Source: Al-Fares 2008 (k-ary fat-tree). Throws std::invalid_argument when `gpus` do not fit the radix.
 [[nodiscard]] Fabric build_fat_tree(const FatTreeSpec& spec);
