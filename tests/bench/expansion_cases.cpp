@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/expansion.h"
+#include "tests/bench/groups.h"
 #include "topology/builders/builders.h"
 
 namespace foretrain::bench {
@@ -10,18 +11,6 @@ namespace {
 
 constexpr std::uint32_t tensor_ranks = 8;
 constexpr std::uint32_t expert_ranks = 64;
-
-/// Ranks first, first + stride, ...: one communicator, the next slot of each of them.
-void add_group(Job& job, std::uint8_t dimension, std::uint32_t first, std::uint32_t stride, std::uint32_t count) {
-  const auto id = id_at<CommunicatorId>(job.communicators.size());
-  Communicator& communicator = job.communicators.emplace_back();
-  communicator.dimension = dimension;
-  communicator.members.reserve(count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    communicator.members.push_back(RankId{first + i * stride});
-    job.ranks[first + i * stride].slots.push_back(id);
-  }
-}
 
 }  // namespace
 
@@ -43,12 +32,11 @@ Job expert_job(std::uint32_t gpus) {
   call(1, Collective::reduce_scatter);
   call(2, Collective::all_to_all);
   job.programs.push_back(std::move(program).build());
-  job.ranks.resize(gpus);
-  for (std::uint32_t r = 0; r < gpus; ++r) job.placement.push_back(GpuId{r});
-  for (std::uint32_t r = 0; r < gpus; r += tensor_ranks) add_group(job, 0, r, 1, tensor_ranks);
-  for (std::uint32_t r = 0; r < tensor_ranks; ++r) add_group(job, 1, r, tensor_ranks, gpus / tensor_ranks);
+  add_ranks(job, gpus);
+  for (std::uint32_t r = 0; r < gpus; r += tensor_ranks) add_group(job, 0, every(r, 1, tensor_ranks));
+  for (std::uint32_t r = 0; r < tensor_ranks; ++r) add_group(job, 1, every(r, tensor_ranks, gpus / tensor_ranks));
   const std::uint32_t experts = std::min(gpus, expert_ranks);
-  for (std::uint32_t r = 0; r < gpus; r += experts) add_group(job, 2, r, 1, experts);
+  for (std::uint32_t r = 0; r < gpus; r += experts) add_group(job, 2, every(r, 1, experts));
   return job;
 }
 
