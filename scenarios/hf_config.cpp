@@ -81,6 +81,7 @@ std::vector<std::string> hf_model_types() {
 }
 
 std::optional<HfConfig> read_hf_config(const std::shared_ptr<const Source>& source, Problems& problems) {
+  const std::size_t before = problems.count();  // a key given twice leaves a tree, and is a mistake
   const std::optional<YamlNode> root = parse_json(source, what, problems);
   if (!root) return std::nullopt;
   if (root->kind != YamlNode::Kind::map) {
@@ -88,7 +89,6 @@ std::optional<HfConfig> read_hf_config(const std::shared_ptr<const Source>& sour
     return std::nullopt;
   }
   HfConfig config;
-  const std::size_t before = problems.count();
   HfKeys keys(*root, config.notes, problems);
   if (const HfDialect* dialect = is_expressible(keys) ? dialect_of(keys) : nullptr) {
     config.model = dialect->read(keys);

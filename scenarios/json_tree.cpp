@@ -6,21 +6,11 @@
 #include <nlohmann/json.hpp>
 
 namespace foretrain {
-namespace {
-
-Position position_of(std::string_view text, std::size_t offset) {
-  const std::string_view before = text.substr(0, offset);
-  const auto lines = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
-  const auto line_start = before.rfind('\n');
-  return {lines, line_start == std::string_view::npos ? offset : offset - line_start - 1};
-}
-
-}  // namespace
-
 std::optional<YamlNode> parse_json(const std::shared_ptr<const Source>& source, std::string_view what,
                                    Problems& problems) {
+  if (!readable(source, problems)) return std::nullopt;
   const std::string& text = source->text;
-  if (text.size() <= yaml_bytes_max && text.find_first_not_of(" \t\r\n") != std::string::npos) {
+  if (text.find_first_not_of(" \t\r\n") != std::string::npos) {
     try {
       // Strictly, and dropping every value as it comes: only the verdict and its place are wanted.
       const auto drop = [](int, nlohmann::json::parse_event_t, const nlohmann::json&) { return false; };
@@ -31,9 +21,13 @@ std::optional<YamlNode> parse_json(const std::shared_ptr<const Source>& source, 
       const std::string found = cut_short ? "the text ends too early" : "cannot go on here";
       problems.add({source, position_of(text, offset)}, "", fmt::format("not JSON: {}; allowed: {}", found, what));
       return std::nullopt;
+    } catch (const nlohmann::json::out_of_range&) {
+      problems.add({source, std::nullopt}, "",
+                   fmt::format("a number is beyond what a computer holds; allowed: {}", what));
+      return std::nullopt;
     }
   }
-  return parse_yaml(source, what, problems);  // also says what is wrong with an empty or a large text
+  return parse_yaml(source, what, problems);  // also says what is wrong with an empty text
 }
 
 }  // namespace foretrain

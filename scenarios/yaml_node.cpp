@@ -152,6 +152,8 @@ bool changes_kind(const YamlNode& base, const YamlNode& over) {
   return was != nullptr && is != nullptr && was->scalar != is->scalar;
 }
 
+}  // namespace
+
 Position position_of(std::string_view text, std::size_t offset) {
   const std::string_view before = text.substr(0, offset);
   const auto line = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
@@ -159,7 +161,6 @@ Position position_of(std::string_view text, std::size_t offset) {
   return {line, start == std::string_view::npos ? offset : offset - start - 1};
 }
 
-/// Sizes and bytes that yaml-cpp need not see. True if the text may be parsed.
 bool readable(const std::shared_ptr<const Source>& source, Problems& problems) {
   const std::string& text = source->text;
   if (text.size() > yaml_bytes_max) {
@@ -184,8 +185,6 @@ bool readable(const std::shared_ptr<const Source>& source, Problems& problems) {
   }
   return true;
 }
-
-}  // namespace
 
 const YamlEntry* YamlNode::entry(std::string_view key) const {
   const auto found = std::find_if(entries.begin(), entries.end(), [&](const YamlEntry& e) { return e.key == key; });

@@ -42,6 +42,11 @@ inline constexpr std::size_t yaml_bytes_max = std::size_t{1} << 20;
 inline constexpr std::size_t yaml_depth_max = 32;
 inline constexpr std::size_t yaml_keys_max = 256;  ///< of one map
 
+/// Where a byte of a text stands.
+[[nodiscard]] Position position_of(std::string_view text, std::size_t offset);
+/// Whether a text has a size and characters that a parser may see, and a message show; notes what it has not.
+[[nodiscard]] bool readable(const std::shared_ptr<const Source>& source, Problems& problems);
+
 /// The tree of a source's text. Nothing when it is not YAML at all; mistakes that leave a tree (a duplicate key: the
 /// first one counts) are added to `problems` too. `what` names it in the message for an empty file: "a scenario".
 [[nodiscard]] std::optional<YamlNode> parse_yaml(const std::shared_ptr<const Source>& source, std::string_view what,
