@@ -143,6 +143,11 @@ void check_tp(const Model& model, const Plan& plan, const Training& training, Er
                         : fmt::format("does not divide sequence_length {} / cp {}, which sequence_parallel splits",
                                       training.sequence_length, plan.cp));
   }
+  if (plan.overlap.tp && plan.tp > 1 && !plan.sequence_parallel) {  // Megatron-Core asserts it, too
+    add(errors, {"parallelism.overlap.tp", "parallelism.sequence_parallel"},
+        "overlap.tp without sequence_parallel, whose gathers and scatters it hides; allowed: false, or "
+        "sequence_parallel true");
+  }
 }
 
 /// CP splits the sequence: into 2 cp chunks, of which every rank takes one from either end, so that causal attention is

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 Plan llama3_plan() {
   return {.tp = 8,
@@ -248,6 +249,32 @@ TEST(PlanCheck, RemainingRules) {
                           "gradients fp8; allowed: fp32, bf16, fp16",
                           "recompute selective without modules; allowed: attention, norm, activation, latent, mlp, "
                           "experts, matmul"));
+}
+
+// A rule that nothing can meet because another is broken stays silent.
+TEST(PlanCheck, NamesOnlyRulesThatSomethingMeets) {
+  const Model model = llama({8, 768, 2304, 12, 8, 32000});
+  Plan plan{.tp = 2, .cp = 3, .sequence_parallel = true};
+  EXPECT_THAT(messages(model, plan, {.sequence_length = 4096, .global_batch = 1}, 6),
+              ElementsAre(StartsWith("kv_heads 8 does not divide 12 heads"),
+                          "sequence_length 4096 does not split into two equal parts a rank for cp 3; allowed: "
+                          "multiples of 6; nearest: 4098"));
+  plan = {.tp = 3, .cp = 2, .context = ContextExchange::all_to_all};
+  EXPECT_THAT(messages(model, plan, {.sequence_length = 4096, .global_batch = 1}, 6),
+              ElementsAre(StartsWith("kv_heads 8 does not divide 12 heads"),
+                          StartsWith("tp 3 neither divides 8 KV heads nor is a multiple of 8; allowed: 1, 2, 4")));
+}
+
+// What overlaps are the gathers and scatters of sequence parallelism (Megatron-Core asserts the same).
+TEST(PlanCheck, TensorOverlapNeedsSequenceParallelism) {
+  Plan plan{.tp = 2, .overlap = {.tp = true}};
+  const Training training{.sequence_length = 2048, .global_batch = 1};
+  EXPECT_THAT(
+      messages(gpt(8, 512, 8), plan, training, 2),
+      ElementsAre("overlap.tp without sequence_parallel, whose gathers and scatters it hides; allowed: false, or "
+                  "sequence_parallel true"));
+  plan.sequence_parallel = true;
+  EXPECT_THAT(messages(gpt(8, 512, 8), plan, training, 2), IsEmpty());
 }
 
 TEST(PlanCheck, EveryNumberMustBePositive) {
