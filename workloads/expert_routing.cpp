@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "workloads/shard.h"
 #include "workloads/traffic.h"
 
 namespace foretrain {
@@ -26,8 +27,7 @@ std::uint16_t index_of(const Exchange& exchange, std::vector<Exchange>& all) {
 
 Exchange expert_exchange(const Model& model, const Plan& plan, std::int64_t nodes) {
   const Experts& experts = *model.experts;
-  const double most = static_cast<double>(plan.ep);  // a rank cannot get more than everything
-  const double factor = plan.expert_capacity > 0 ? 1 : std::clamp(plan.expert_imbalance, 1.0, most);
+  const double factor = plan.expert_capacity > 0 ? 1 : expert_load(plan);
   Exchange exchange = one_in_demand(static_cast<std::size_t>(plan.ep), factor);
   if (plan.experts != ExpertExchange::two_hop) return exchange;
   exchange.usual = Algorithm::two_hop;

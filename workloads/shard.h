@@ -31,10 +31,11 @@ struct Shard {
   [[nodiscard]] std::int64_t expert_copies() const { return experts * expert_rows; }
 };
 
-/// Copies of tokens on the busiest expert rank over the mean. With a capacity every expert's products have that many
-/// rows, padded where fewer came (GShard, arXiv 2006.16668, section 2.2).
+/// Copies of tokens on the busiest expert rank over the mean: all of them at most. With a capacity every expert's
+/// products have that many rows, padded where fewer came (GShard, arXiv 2006.16668, section 2.2).
 [[nodiscard]] inline double expert_load(const Plan& plan) {
-  return plan.expert_capacity > 0 ? plan.expert_capacity : plan.expert_imbalance;
+  if (plan.expert_capacity > 0) return plan.expert_capacity;
+  return std::min(plan.expert_imbalance, static_cast<double>(plan.ep));
 }
 
 /// Width out of an MLP's first matrix: gate and up side by side, or `ffn`.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/workloads/layer_play.h"
+#include "workloads/shard.h"
 
 namespace foretrain {
 namespace {
@@ -49,6 +50,13 @@ TEST(ExpertRouting, a_capacity_evens_out_the_demand) {
   EXPECT_EQ(expert_exchange(model, plan, 4), one_in_demand(4, 1.5));
   plan.expert_capacity = 1.25;
   EXPECT_EQ(expert_exchange(model, plan, 4), Exchange{});
+}
+
+/// Nobody gets more than everything: of two ranks twice the mean, of one the mean.
+TEST(ExpertRouting, demand_ends_where_one_rank_gets_all) {
+  EXPECT_EQ(expert_load({.dp = 4, .ep = 2, .expert_imbalance = 3}), 2);
+  EXPECT_EQ(expert_load({.dp = 4, .ep = 1, .expert_imbalance = 3}), 1);
+  EXPECT_EQ(expert_exchange(some_model(true), {.dp = 4, .ep = 2, .expert_imbalance = 3}, 2), one_in_demand(2, 2));
 }
 
 /// The busiest rank gets, and gives back, f times the mean: 3/4 of T k h e over its NIC.

@@ -95,9 +95,7 @@ AttentionWidths attention_widths(const Model& model, const Plan& plan) {
 std::int64_t expert_tokens(const Model& model, const Plan& plan, const Training& training) {
   const std::int64_t tokens = training.microbatch * training.sequence_length / plan.cp;
   const std::int64_t balanced = tokens * model.experts->topk * plan.etp / plan.tp;
-  const double busiest =
-      plan.expert_capacity > 0 ? std::min(plan.expert_imbalance, plan.expert_capacity) : plan.expert_imbalance;
-  return std::llround(static_cast<double>(balanced) * busiest);
+  return std::llround(static_cast<double>(balanced) * expert_load(plan));
 }
 
 bool unfused_gate(const Training& training) {

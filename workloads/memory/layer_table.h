@@ -49,7 +49,7 @@ struct AttentionWidths {
 };
 [[nodiscard]] AttentionWidths attention_widths(const Model& model, const Plan& plan);
 
-/// Tokens that the busiest rank's experts work on: balanced T topk ETP / TP, times the imbalance, cut at the capacity.
+/// Tokens that the busiest rank's experts work on: balanced T topk ETP / TP, times the imbalance or the capacity.
 /// Expert parallelism does not divide them: the all-to-all trades tokens (Megatron-LM pull 6782).
 [[nodiscard]] std::int64_t expert_tokens(const Model& model, const Plan& plan, const Training& training);
 

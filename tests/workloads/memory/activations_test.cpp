@@ -176,7 +176,7 @@ TEST(Activations, ExpertTable) {
             bytes(dense.count() / 4 + shard * (9 * 64 + 2 * 4 * (2 * m.hidden + 6 * 512 + 16) + 6 * 2048)));
 }
 
-TEST(Activations, BusiestExpertRankHoldsMoreUpToTheCapacity) {
+TEST(Activations, BusiestExpertRankHoldsMoreOrWhatItIsPaddedTo) {
   Model m = llama3_8b();
   m.experts = Experts{.count = 64, .topk = 4, .ffn_hidden = 1024};
   const Training training{.sequence_length = 4096, .global_batch = 1};
@@ -187,6 +187,7 @@ TEST(Activations, BusiestExpertRankHoldsMoreUpToTheCapacity) {
   const Bytes copies = bytes(4096 * 4 * (2 * m.hidden + 6 * 1024 + 16));
   EXPECT_EQ(kept(2, 0) - kept(1, 0), copies);
   EXPECT_EQ(kept(2, 1.5), kept(1.5, 0));
+  EXPECT_EQ(kept(1, 1.5), kept(1.5, 0));  // padded rows are held as well as computed
 }
 
 TEST(Activations, ModulesOfLatentsAndExpertsDropTheirRows) {
