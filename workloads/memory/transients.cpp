@@ -11,10 +11,11 @@
 namespace foretrain {
 namespace {
 
-/// The input of a product with sequence parallelism, gathered.
+/// The input of a product with sequence parallelism, gathered; a group of one has nothing to gather.
 std::int64_t gathered_input(const Model& model, const Plan& plan, const Training& training) {
   const Shard s = shard_of(model, plan, training);
-  return plan.sequence_parallel ? activation_bytes(training.precision) * model.hidden * s.tokens : 0;
+  const bool gathered = s.sequence_tokens < s.tokens;
+  return gathered ? activation_bytes(training.precision) * model.hidden * s.tokens : 0;
 }
 
 /// Gradients of the activation's inputs and of its output, and in a layer of experts of their tokens.

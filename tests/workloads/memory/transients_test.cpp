@@ -74,6 +74,12 @@ TEST(Loss, EachKernelHasItsBytesALogit) {
   }
 }
 
+TEST(Transients, SequenceParallelismOfOneRankGathersNothing) {
+  const Training training{.sequence_length = 8192, .global_batch = 1};
+  EXPECT_EQ(backward_transient(llama3_8b(), {.sequence_parallel = true}, training, {}),
+            backward_transient(llama3_8b(), {}, training, {}));
+}
+
 TEST(Loss, SequenceParallelHeadGathersItsInput) {
   const Model m = llama3_405b();
   const Training training{.sequence_length = 8192, .global_batch = 1, .loss = LossKernel::fused};
