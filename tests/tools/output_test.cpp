@@ -66,6 +66,23 @@ TEST(Summary, TheAnswerComesFirst) {
   EXPECT_EQ(lines[1], "llama3-405b on 16,384 x h100-80gb of h100-roce-clos, fluid network");
 }
 
+TEST(Summary, SaysHowExpertsContextAndShardsAreSpread) {
+  Result r = sample_result();
+  r.scenario.model.experts = Experts{.count = 256, .topk = 8, .ffn_hidden = 2048};
+  r.scenario.plan.ep = 64;
+  r.scenario.plan.experts = ExpertExchange::two_hop;
+  EXPECT_EQ(lines_of(summary(r, {}))[3], "experts ep 64 by two_hop, busiest at 1.00 of the mean");
+  r.scenario.plan.expert_capacity = 1.25;
+  r.scenario.plan.cp = 16;
+  r.scenario.plan.context = ContextExchange::all_gather;
+  r.scenario.plan.etp = 2;
+  r.scenario.plan.hsdp_shard = 1024;
+  EXPECT_EQ(lines_of(summary(r, {}))[3],
+            "experts ep 64 x etp 2 by two_hop, padded to 1.25 of the mean; cp by all_gather; HSDP sets of 1,024");
+  r.communication.resize(40, r.communication.front());
+  expect_fits_a_screen(r);
+}
+
 TEST(Summary, SortsWhatTheTimeGoesTo) {
   const std::string text = summary(sample_result(), {});
   EXPECT_LT(text.find("  compute "), text.find("  waiting for tp "));

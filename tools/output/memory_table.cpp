@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/output/human.h"
+#include "workloads/shard.h"
 
 namespace foretrain {
 namespace {
@@ -37,7 +38,7 @@ std::string assumptions(const Scenario& s) {
                                  to_text(s.training.stack), to_text(s.training.loss), to_text(s.training.gradients),
                                  to_text(s.training.attention), s.plan.zero, to_text(s.training.recompute));
   if (s.model.experts && s.plan.expert_capacity == 0)
-    text += fmt::format(", dropless experts at {:.2f} of the mean load", s.plan.expert_imbalance);
+    text += fmt::format(", dropless experts at {:.2f} of the mean load", expert_load(s.plan));
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "tools/output/summary.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include "tools/output/human.h"
 #include "tools/output/memory_table.h"
 #include "tools/output/parts.h"
+#include "workloads/shard.h"
 
 namespace foretrain {
 namespace {
@@ -72,6 +74,23 @@ std::string plan_text(const Plan& plan) {
   return fmt::format("{} x pp {} x dp {}, ZeRO {}", text, plan.pp, plan.dp, plan.zero);
 }
 
+/// What the numbers of the grid leave open, where there is more than dense layers: how tokens reach experts and how
+/// evenly, what context parallelism exchanges, how far shards go. Empty for most plans.
+std::string exchanges_text(const Scenario& s) {
+  const Plan& plan = s.plan;
+  std::vector<std::string> parts;
+  if (s.model.experts) {
+    std::string text = fmt::format("experts ep {}", plan.ep);
+    if (plan.etp > 1) text += fmt::format(" x etp {}", plan.etp);
+    if (plan.ep > 1) text += fmt::format(" by {}", to_text(plan.experts));
+    parts.push_back(fmt::format("{}, {} {:.2f} of the mean", text,
+                                plan.expert_capacity > 0 ? "padded to" : "busiest at", expert_load(plan)));
+  }
+  if (plan.cp > 1) parts.push_back(fmt::format("cp by {}", to_text(plan.context)));
+  if (plan.hsdp_shard > 0) parts.push_back(fmt::format("HSDP sets of {}", grouped(plan.hsdp_shard)));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
 std::string gpus_text(const Result& r) {
   if (r.gpu_kinds.size() < 2) return fmt::format("{} x {}", grouped(r.scenario.gpus), r.scenario.cluster.gpu.name);
   std::string text;
@@ -81,7 +100,7 @@ std::string gpus_text(const Result& r) {
   return text;
 }
 
-/// Lines about the kinds of a mixed cluster, which the table of communication gives up.
+/// Lines about the kinds of a mixed cluster.
 std::size_t kind_lines(const Result& r) {
   const std::size_t kinds = r.gpu_kinds.size();
   if (kinds < 2) return 0;
@@ -119,6 +138,7 @@ void answer(Page& page, const Result& r) {
                                       grouped(s.training.global_batch), grouped(s.training.sequence_length),
                                       to_text(s.training.precision), to_text(s.training.recompute)),
                           summary_columns_max));
+  if (const std::string more = exchanges_text(s); !more.empty()) page.line("{}", clipped(more, summary_columns_max));
 }
 
 /// Largest first; parts that are zero are left out, and the smallest are added up where there are too many lines.
@@ -216,7 +236,8 @@ void communication(Page& page, const Result& r) {
   std::stable_sort(rows.begin(), rows.end(), [](const CommunicationResult& a, const CommunicationResult& b) {
     return a.exposed_s != b.exposed_s ? a.exposed_s > b.exposed_s : a.time_s > b.time_s;
   });
-  const std::size_t most = communication_rows - kind_lines(r);
+  // Lines that only some runs have come out of this table's.
+  const std::size_t most = communication_rows - kind_lines(r) - (exchanges_text(r.scenario).empty() ? 0 : 1);
   const std::size_t shown = rows.size() <= most ? rows.size() : most - 1;
   for (std::size_t i = 0; i < shown; ++i) {
     const CommunicationResult& row = rows[i];
