@@ -68,7 +68,9 @@ class Binder {
     if (has_experts_) {
       bind_groups_of(Slot::ep, Traffic::ep, expert_groups(plan_, Axis::ep));
       bind_groups_of(Slot::etp, Traffic::ep, expert_groups(plan_, Axis::tp));
-      bind_groups_of(Slot::edp, Traffic::dp, expert_replica_groups(plan_));
+      bind_groups_of(Slot::edp, Traffic::dp, expert_shard_groups(plan_));
+      if (plan_.expert_shard_ranks() < plan_.expert_replicas())
+        bind_groups_of(Slot::edp_replica, Traffic::dp, expert_shard_replica_groups(plan_));
     }
     for (const auto& pipeline : groups(plan_, Axis::pp)) bind_pipeline(pipeline);
     bind_model_groups();

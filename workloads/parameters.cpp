@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "workloads/schedules/schedule.h"
+
 namespace foretrain {
 namespace {
 
@@ -16,13 +18,15 @@ std::int64_t mlp_share(const Model& m, std::int64_t ffn, std::int64_t ranks) {
          linear_share(share, m.hidden, m.biases.mlp);
 }
 
+/// The products into MLA's latents, and the latents' norms.
+std::int64_t latent_whole(const Model& m, const LatentAttention& a) {
+  const std::int64_t query = a.query_rank > 0 ? m.hidden * a.query_rank + m.norm_parameters(a.query_rank) : 0;
+  return query + m.hidden * (a.kv_rank + a.rope_dim) + m.norm_parameters(a.kv_rank);
+}
+
 std::int64_t latent_share(const Model& m, const LatentAttention& a, std::int64_t tp) {
-  const std::int64_t query = m.query_width() / tp;
-  const std::int64_t from_query = a.query_rank > 0
-                                      ? m.hidden * a.query_rank + m.norm_parameters(a.query_rank) + a.query_rank * query
-                                      : m.hidden * query;
-  const std::int64_t down = m.hidden * (a.kv_rank + a.rope_dim) + m.norm_parameters(a.kv_rank);
-  return from_query + down + a.kv_rank * m.heads / tp * (a.nope_dim + a.value_dim);
+  const std::int64_t query = (a.query_rank > 0 ? a.query_rank : m.hidden) * m.query_width() / tp;
+  return latent_whole(m, a) + query + a.kv_rank * m.heads / tp * (a.nope_dim + a.value_dim);
 }
 
 std::int64_t attention_share(const Model& m, std::int64_t tp) {
@@ -39,9 +43,19 @@ std::int64_t vocabulary_share(const Model& m, const Plan& plan) {
   return padded_vocabulary(m, plan) / plan.tp * m.hidden;
 }
 
-bool is_alone(const Plan& plan) { return plan.stages() == 1; }
-
 }  // namespace
+
+bool ends_on_one_rank(const Plan& plan) { return plan.pp == 1 || placement_of(plan.schedule) != Placement::loop; }
+
+std::int64_t whole_layer_parameters(const Model& model, LayerKind kind) {
+  std::int64_t whole = model.layer_norms() * model.norm_parameters(model.hidden) + model.head_norm_parameters();
+  if (model.biases.projection) whole += model.hidden;
+  if (model.latent) whole += latent_whole(model, *model.latent);
+  if (kind.experts) whole += model.router_parameters();
+  const bool split_mlp = !kind.experts || model.experts->shared_ffn_hidden > 0;
+  if (split_mlp && model.biases.mlp) whole += model.hidden;
+  return whole;
+}
 
 RankParameters layer_rank_parameters(const Model& model, const Plan& plan, LayerKind kind) {
   RankParameters sum{.dense =
@@ -63,7 +77,7 @@ RankParameters embedding_rank_parameters(const Model& model, const Plan& plan) {
 }
 
 RankParameters output_rank_parameters(const Model& model, const Plan& plan) {
-  const bool has_head = !model.tied_embeddings || !is_alone(plan);
+  const bool has_head = !model.tied_embeddings || !ends_on_one_rank(plan);
   return {.dense = model.norm_parameters(model.hidden) + (has_head ? vocabulary_share(model, plan) : 0)};
 }
 
@@ -73,7 +87,7 @@ RankParameters mtp_rank_parameters(const Model& model, const Plan& plan) {
   module.dense +=
       3 * model.norm_parameters(model.hidden) + linear_share(2 * model.hidden, model.hidden / plan.tp, false);
   RankParameters sum = model.mtp_layers * module;
-  if (!is_alone(plan) && !model.tied_embeddings) sum.dense += vocabulary_share(model, plan);
+  if (!ends_on_one_rank(plan) && !model.tied_embeddings) sum.dense += vocabulary_share(model, plan);
   return sum;
 }
 

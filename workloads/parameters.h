@@ -32,13 +32,21 @@ struct RankParameters {
   friend bool operator==(const RankParameters&, const RankParameters&) = default;
 };
 
+/// Whether a pipeline rank holds both ends of the model, so that what they share is there once: without a pipeline, and
+/// where schedules go there and back or from both ends.
+[[nodiscard]] bool ends_on_one_rank(const Plan& plan);
+
 [[nodiscard]] RankParameters layer_rank_parameters(const Model& model, const Plan& plan, LayerKind kind);
+/// Of a layer, what is whole on every TP rank. With sequence parallelism each has the gradients of its own tokens.
+[[nodiscard]] std::int64_t whole_layer_parameters(const Model& model, LayerKind kind);
 /// Of the first stage: tokens, learned positions, the embedding's norm.
 [[nodiscard]] RankParameters embedding_rank_parameters(const Model& model, const Plan& plan);
-/// Of the last stage: final norm and head. A tied head is the embedding itself if there is one stage, else a copy.
+/// Of the last stage: final norm and head. A tied head is the embedding itself if both ends are on one rank, else
+/// a copy.
 [[nodiscard]] RankParameters output_rank_parameters(const Model& model, const Plan& plan);
-/// Of the last stage: the MTP modules. They share embedding and head (DeepSeek-V3, section 2.2): if there are several
-/// stages and no tied head beside them, a copy of the token embedding is among these parameters.
+/// Of the last stage: the MTP modules. They share embedding and head (DeepSeek-V3, section 2.2): if the
+/// ends are on different ranks and no tied head is beside them, a copy of the token embedding is among these
+/// parameters.
 [[nodiscard]] RankParameters mtp_rank_parameters(const Model& model, const Plan& plan);
 
 /// Everything on one rank of global stage `stage` (one model chunk).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "workloads/schedules/schedule.h"
 
@@ -84,6 +85,26 @@ RankGroups with_mirrors(const Plan& plan, const Extents& extents, RankGroups all
     joined.push_back(std::move(group));
   }
   return joined;
+}
+
+/// Each group in parts of `size` neighbours.
+RankGroups cut(const RankGroups& all, std::int64_t size) {
+  RankGroups result;
+  for (const auto& group : all)
+    for (auto first = group.begin(); first != group.end(); first += size) result.emplace_back(first, first + size);
+  return result;
+}
+
+/// Of each group the members that lie `stride` apart.
+RankGroups strided(const RankGroups& all, std::int64_t stride) {
+  const auto step = static_cast<std::size_t>(stride);
+  RankGroups result;
+  for (const auto& group : all)
+    for (std::size_t first = 0; first < step; ++first) {
+      std::vector<RankId>& same = result.emplace_back();
+      for (std::size_t i = first; i < group.size(); i += step) same.push_back(group[i]);
+    }
+  return result;
 }
 
 }  // namespace
@@ -266,6 +287,11 @@ std::int64_t Plan::replicas() const { return dp * cp * holders(*this); }
 
 std::int64_t Plan::expert_replicas() const { return tp * cp * dp / (ep * etp) * holders(*this); }
 
+std::int64_t Plan::expert_shard_ranks() const {
+  const std::int64_t sets = replicas() / shard_ranks();
+  return expert_replicas() / std::gcd(expert_replicas(), sets);
+}
+
 std::int64_t Plan::stages() const {
   return stage_count({.ranks = pp, .chunks = schedule.virtual_stages, .placement = placement_of(schedule)});
 }
@@ -306,23 +332,14 @@ RankGroups expert_replica_groups(const Plan& plan) {
   return with_mirrors(plan, expert_grid(plan), expert_groups(plan, Axis::dp));
 }
 
-RankGroups shard_groups(const Plan& plan) {
-  RankGroups result;
-  for (const auto& group : replica_groups(plan))
-    for (auto first = group.begin(); first != group.end(); first += plan.shard_ranks())
-      result.emplace_back(first, first + plan.shard_ranks());
-  return result;
-}
+RankGroups shard_groups(const Plan& plan) { return cut(replica_groups(plan), plan.shard_ranks()); }
 
-RankGroups shard_replica_groups(const Plan& plan) {
-  const auto stride = static_cast<std::size_t>(plan.shard_ranks());
-  RankGroups result;
-  for (const auto& group : replica_groups(plan))
-    for (std::size_t first = 0; first < stride; ++first) {
-      std::vector<RankId>& same = result.emplace_back();
-      for (std::size_t i = first; i < group.size(); i += stride) same.push_back(group[i]);
-    }
-  return result;
+RankGroups shard_replica_groups(const Plan& plan) { return strided(replica_groups(plan), plan.shard_ranks()); }
+
+RankGroups expert_shard_groups(const Plan& plan) { return cut(expert_replica_groups(plan), plan.expert_shard_ranks()); }
+
+RankGroups expert_shard_replica_groups(const Plan& plan) {
+  return strided(expert_replica_groups(plan), plan.expert_shard_ranks());
 }
 
 std::vector<std::int64_t> layers_by_stage(const Model& model, const Plan& plan) {

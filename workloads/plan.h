@@ -171,8 +171,10 @@ struct Plan {
   [[nodiscard]] std::int64_t replicas() const;
   /// Ranks that hold the same experts. Requires ep x etp to divide tp x cp x dp.
   [[nodiscard]] std::int64_t expert_replicas() const;
-  /// Over how many ranks ZeRO spreads dense state.
+  /// Over how many ranks ZeRO spreads dense state; state of experts. HSDP's sets hold copies of each other's shards: of
+  /// experts as many sets as divide their replicas.
   [[nodiscard]] std::int64_t shard_ranks() const { return hsdp_shard > 0 ? hsdp_shard : replicas(); }
+  [[nodiscard]] std::int64_t expert_shard_ranks() const;
 };
 
 /// A rank's place on each axis of the attention grid, tp x cp x dp x pp.
@@ -203,9 +205,12 @@ using RankGroups = std::vector<std::vector<RankId>>;
 /// both holders of a pipeline together.
 [[nodiscard]] RankGroups replica_groups(const Plan& plan);
 [[nodiscard]] RankGroups expert_replica_groups(const Plan& plan);
-/// Of these, the ranks that share one set of shards (`shard_ranks` neighbours), and those that hold the same shard.
+/// Of these, the ranks that share one set of shards (`shard_ranks` neighbours), and those that hold the same shard; the
+/// same of experts.
 [[nodiscard]] RankGroups shard_groups(const Plan& plan);
 [[nodiscard]] RankGroups shard_replica_groups(const Plan& plan);
+[[nodiscard]] RankGroups expert_shard_groups(const Plan& plan);
+[[nodiscard]] RankGroups expert_shard_replica_groups(const Plan& plan);
 
 /// Transformer layers by global stage: `stage_layers` where the plan says them (a stage of none holds the embedding or
 /// the loss alone). Else, if stages divide layers + 2, the embedding and the loss take a slot each (Llama 3: 126 layers

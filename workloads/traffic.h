@@ -19,7 +19,8 @@ enum class Slot : std::uint16_t {
   etp,              ///< tensor-parallel group of an expert
   dp,               ///< ranks that share one set of shards of dense parameters: dp x cp, or an HSDP group of it
   dp_replica,       ///< HSDP: ranks of other groups with the same shard
-  edp,              ///< ranks that hold the same experts
+  edp,              ///< ranks that share one set of shards of the same experts
+  edp_replica,      ///< HSDP: ranks of other groups with the same shard of experts
   forward_to_next,  ///< activations
   forward_from_previous,
   forward_to_previous,  ///< the way back of V-shaped and bidirectional schedules
@@ -31,7 +32,7 @@ enum class Slot : std::uint16_t {
   embedding,  ///< first and last stage share a tied embedding
   model       ///< all ranks that hold one replica: gradient norm
 };
-inline constexpr std::size_t slot_count = 17;
+inline constexpr std::size_t slot_count = 18;
 
 /// Bytes an element of activations in flight: 2, or 4 for fp32 training (fp8 GEMMs exchange bf16).
 [[nodiscard]] std::int64_t activation_bytes(Precision precision);

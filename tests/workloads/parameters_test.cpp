@@ -114,6 +114,7 @@ std::int64_t whole_in_layer(const Model& m, LayerKind kind) {
 }
 
 std::int64_t copies_in_layer(const Model& m, const Plan& plan, LayerKind kind) {
+  RC_ASSERT(whole_layer_parameters(m, kind) == whole_in_layer(m, kind));
   std::int64_t copies = (plan.tp - 1) * whole_in_layer(m, kind);
   if (!m.latent && plan.tp > m.kv_heads)
     copies += (plan.tp - m.kv_heads) * 2 * m.head_dim * (m.hidden + (m.biases.qkv ? 1 : 0));

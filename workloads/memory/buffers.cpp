@@ -65,7 +65,7 @@ Bytes unit_gradient_bytes(const Model& model, const Plan& plan, const Training& 
 }
 
 Bytes pipelined_shard_bytes(const Model& model, const Plan& plan, const Training& training, std::int64_t stage) {
-  if (plan.zero < 3 || plan.pp == 1) return {};
+  if (plan.zero < 3 || plan.stages() == 1) return {};
   const std::int64_t bytes_each = activation_bytes(training.precision) + gradient_bytes(training);
   return bytes(bytes_each * stage_rank_parameters(model, plan, stage).total());
 }

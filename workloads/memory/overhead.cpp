@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "workloads/parameters.h"
+
 namespace foretrain {
 namespace {
 
@@ -12,8 +14,8 @@ std::int64_t communicator_kinds(const Model& model, const Plan& plan) {
                         plan.replicas() > 1,
                         plan.hsdp_shard > 0,
                         plan.pp > 1,
-                        plan.pp > 1 && model.tied_embeddings,  // first and last stage
-                        plan.tp * plan.pp > 1,                 // all ranks of a replica, for the gradient norm
+                        !ends_on_one_rank(plan) && model.tied_embeddings,  // first and last stage
+                        plan.tp * plan.pp > 1,  // all ranks of a replica, for the gradient norm
                         plan.etp > 1,
                         plan.ep > 1 && plan.expert_replicas() > 1};
   return std::count(std::begin(kinds), std::end(kinds), true);

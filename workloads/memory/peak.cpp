@@ -8,6 +8,7 @@
 #include "workloads/memory/states.h"
 #include "workloads/memory/transients.h"
 #include "workloads/schedules/schedule.h"
+#include "workloads/traffic.h"
 
 namespace foretrain {
 namespace {
@@ -57,7 +58,12 @@ class Walk {
     if (span.is_last) chunk.kept -= output_kept();
     if (plan_.zero < 2) return;
     held_[MemoryPart::buffers] += pipelined_shard_bytes(model_, plan_, training_, stage);
-    if (plan_.pp > 1 && plan_.zero == 3) return;
+    if (plan_.stages() > 1 && plan_.zero == 3) return;
+    const auto summed = [&](const RankParameters& p) {  // whole gradients, from microbatch to microbatch
+      const bool waits = plan_.gradient_sync == GradientSync::last && shape_.microbatches > 1;
+      return waits ? bytes(gradient_bytes(training_) * p.total()) : Bytes{};
+    };
+    held_[MemoryPart::buffers] += summed(stage_rank_parameters(model_, plan_, stage));
     Bytes unit;
     Bytes all;
     for (std::int64_t l = 0; l < span.layers; ++l) {
@@ -65,7 +71,8 @@ class Walk {
       const Bytes one = plan_.zero < 3 ? Bytes{} : gathered_unit_bytes(model_, plan_, training_, kind);
       all += one;
       unit = std::max(unit, one);
-      chunk.gathered_ahead = std::max(chunk.gathered_ahead, unit_gradient_bytes(model_, plan_, training_, kind));
+      const Bytes made = unit_gradient_bytes(model_, plan_, training_, kind);
+      chunk.gathered_ahead = std::max(chunk.gathered_ahead, made - summed(layer_rank_parameters(model_, plan_, kind)));
     }
     if (plan_.zero == 3) held_[MemoryPart::buffers] += gathered_ends_bytes(model_, plan_, training_, stage);
     const bool stays = !plan_.sharding.reshard_after_forward;

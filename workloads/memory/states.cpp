@@ -1,7 +1,5 @@
 #include "workloads/memory/states.h"
 
-#include <algorithm>
-
 #include "workloads/traffic.h"
 
 namespace foretrain {
@@ -34,15 +32,10 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b
 
 /// Of all parameters of a rank, those whose state it holds.
 std::int64_t owned(const RankParameters& parameters, const Plan& plan) {
-  return divided_up(parameters.dense, plan.shard_ranks()) + divided_up(parameters.expert, expert_shard_ranks(plan));
+  return divided_up(parameters.dense, plan.shard_ranks()) + divided_up(parameters.expert, plan.expert_shard_ranks());
 }
 
 }  // namespace
-
-std::int64_t expert_shard_ranks(const Plan& plan) {
-  const std::int64_t groups = plan.replicas() / plan.shard_ranks();  // HSDP's, that hold the same shards
-  return std::max<std::int64_t>(1, plan.expert_replicas() / groups);
-}
 
 StateBytes state_bytes(const RankParameters& parameters, const Plan& plan, const Training& training) {
   const Recipe recipe = recipe_of(plan, training);

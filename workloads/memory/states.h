@@ -16,14 +16,11 @@ struct StateBytes {
 
 /// Adam in the recipe of `training.stack` (docs/memory.md has the table). ZeRO 1 shares out the optimizer's part, ZeRO
 /// 2 the gradients as well, ZeRO 3 everything (Rajbhandari 2020, section 5): dense parameters over
-/// `plan.shard_ranks()`, experts over `expert_shard_ranks(plan)`, each share rounded up.
+/// `plan.shard_ranks()`, experts over `plan.expert_shard_ranks()`, each share rounded up.
 [[nodiscard]] StateBytes state_bytes(const RankParameters& parameters, const Plan& plan, const Training& training);
 
 /// What the update takes on top while it runs, with no activations alive: the fp32 copy of half-precision gradients,
 /// and of half-precision moments.
 [[nodiscard]] Bytes step_temporaries(const RankParameters& parameters, const Plan& plan, const Training& training);
-
-/// Over how many ranks ZeRO spreads the state of experts: those that hold the same, inside one HSDP group.
-[[nodiscard]] std::int64_t expert_shard_ranks(const Plan& plan);
 
 }  // namespace foretrain

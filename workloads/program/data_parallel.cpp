@@ -43,10 +43,11 @@ bool DataParallelWriter::cuts_buckets(std::int32_t chunk) const {
   return stage_.in.training.stack != Stack::megatron || (stage_.rank == 0 && chunk == 0);
 }
 
-/// In a pipeline, fully sharded chunks reduce once a step too (torch.distributed.pipelining, REDUCE_GRAD).
+/// Of an action that makes gradients of weights. In a pipeline, fully sharded chunks reduce once a step too
+/// (torch.distributed.pipelining, REDUCE_GRAD).
 bool DataParallelWriter::reduces_after(const Action& a) {
   const bool each = plan().gradient_sync == GradientSync::each && !(fully_sharded() && in_pipeline());
-  return makes_weights(a) && (each || a == chunk_of(a).last_weights);
+  return each || a == chunk_of(a).last_weights;
 }
 
 /// PyTorch keeps the root group, which holds the embedding and the output, as backward needs it next.
@@ -62,10 +63,16 @@ Bytes DataParallelWriter::parameter_bytes(const RankParameters& p) const {
 }
 
 /// As backward makes them, and beside it, where they differ, the copy that is reduced.
-Bytes DataParallelWriter::whole_gradient_bytes(const RankParameters& p) const {
+Bytes DataParallelWriter::made_gradient_bytes(const RankParameters& p) const {
   const std::int64_t made = activation_bytes(stage_.in.training.precision);
   const std::int64_t reduced = gradient_bytes(stage_.in.training);
   return bytes((made == reduced ? made : made + reduced) * p.total());
+}
+
+/// Between the microbatches of a step that exchanges once: FSDP2 adds up in what it reduces in
+/// (`to_accumulated_grad_if_needed`).
+Bytes DataParallelWriter::accumulated_gradient_bytes(const RankParameters& p) const {
+  return bytes(gradient_bytes(stage_.in.training) * p.total());
 }
 
 // ---- parameters ----
@@ -80,7 +87,7 @@ std::vector<Event> DataParallelWriter::gather_calls(const RankParameters& p, Pla
           track_.post(slot, "parameters", Collective::all_gather, bytes(element * parameters), where, after));
   };
   call(Slot::dp, plan().shard_ranks(), p.dense);
-  call(Slot::edp, plan().expert_replicas(), p.expert);
+  call(Slot::edp, plan().expert_shard_ranks(), p.expert);
   return done;
 }
 
@@ -164,48 +171,53 @@ void DataParallelWriter::before_backward(const Action& a, std::size_t unit) {
   Unit& u = chunk_of(a).units[unit];
   if (fully_sharded() && !in_pipeline()) gather_from(a, unit, -1);
   use(u);
-  if (!frees_gradients() || !makes_weights(a) || u.gradients > Bytes{} || !stage_.in.optimizer) return;
-  u.gradients = whole_gradient_bytes(u.parameters);
-  track_.memory("gradients", MemoryPart::buffers, u.gradients, Stage::place(a));
+  if (frees_gradients() && makes_weights(a) && stage_.in.optimizer)
+    hold_gradients(u, made_gradient_bytes(u.parameters), Stage::place(a));
 }
 
 void DataParallelWriter::after_backward(const Action& a, std::size_t unit) {
   if (fully_sharded() && !in_pipeline() && makes_weights(a)) release(chunk_of(a).units[unit], Stage::place(a));
-  if (!stage_.in.optimizer || !reduces_after(a)) return;
-  if (frees_gradients())
+  if (!stage_.in.optimizer || !makes_weights(a)) return;
+  Unit& u = chunk_of(a).units[unit];
+  if (!reduces_after(a)) {
+    if (frees_gradients()) hold_gradients(u, accumulated_gradient_bytes(u.parameters), Stage::place(a));
+  } else if (frees_gradients()) {
     reduce_unit(a, unit);
-  else
+  } else {
     reduce_bucket(a, unit);
+  }
 }
 
 // ---- gradients ----
 
-void DataParallelWriter::free_gradients(Unit& unit, Place where) {
-  track_.memory("gradients", MemoryPart::buffers, -unit.gradients, where);
-  unit.gradients = {};
+void DataParallelWriter::hold_gradients(Unit& unit, Bytes held, Place where) {
+  track_.memory("gradients", MemoryPart::buffers, held - unit.gradients, where);
+  unit.gradients = held;
 }
 
-/// DeepSpeed's ZeRO 1 and 2 reduce everything everywhere and keep their part (`use_multi_rank_bucket_allreduce`).
-std::optional<Event> DataParallelWriter::reduce_over(Slot slot, std::int64_t ranks, std::int64_t parameters,
-                                                     Place where) {
-  if (ranks == 1 || parameters == 0) return std::nullopt;
-  const bool all = plan().zero == 0 || (stage_.in.training.stack == Stack::deepspeed && plan().zero < 3);
-  const Collective op = all ? Collective::all_reduce : Collective::reduce_scatter;
-  return track_.call(slot, "gradients", op, bytes(gradient_bytes(stage_.in.training) * parameters), where);
-}
-
-/// With HSDP every shard is then summed over the groups that hold it.
-std::vector<Event> DataParallelWriter::reduce(const RankParameters& p, Place where) {
-  std::vector<Event> done;
-  const std::int64_t shards = plan().shard_ranks();
-  std::optional<Event> dense = reduce_over(Slot::dp, shards, p.dense, where);
-  if (plan().replicas() > shards && p.dense > 0) {
-    const std::vector<Event> after = dense ? std::vector{*dense} : track_.now();
-    const Bytes shard = bytes(gradient_bytes(stage_.in.training) * divided_up(p.dense, shards));
-    dense = track_.post(Slot::dp_replica, "gradients", Collective::all_reduce, shard, where, after);
+/// DeepSpeed's ZeRO 1 and 2 reduce everything everywhere and keep their part (`use_multi_rank_bucket_allreduce`). With
+/// HSDP every shard is then summed over the groups that hold it.
+std::optional<Event> DataParallelWriter::reduce_over(const Holders& holders, std::int64_t parameters, Place where) {
+  if (parameters == 0) return std::nullopt;
+  const std::int64_t element = gradient_bytes(stage_.in.training);
+  std::optional<Event> inside;
+  if (holders.shards > 1) {
+    const bool all = plan().zero == 0 || (stage_.in.training.stack == Stack::deepspeed && plan().zero < 3);
+    const Collective op = all ? Collective::all_reduce : Collective::reduce_scatter;
+    inside = track_.call(holders.inside, "gradients", op, bytes(element * parameters), where);
   }
-  if (dense) done.push_back(*dense);
-  if (const auto expert = reduce_over(Slot::edp, plan().expert_replicas(), p.expert, where)) done.push_back(*expert);
+  if (holders.replicas == holders.shards) return inside;
+  const std::vector<Event> after = inside ? std::vector{*inside} : track_.now();
+  const Bytes shard = bytes(element * divided_up(parameters, holders.shards));
+  return track_.post(holders.across, "gradients", Collective::all_reduce, shard, where, after);
+}
+
+std::vector<Event> DataParallelWriter::reduce(const RankParameters& p, Place where) {
+  const Holders dense{Slot::dp, Slot::dp_replica, plan().shard_ranks(), plan().replicas()};
+  const Holders expert{Slot::edp, Slot::edp_replica, plan().expert_shard_ranks(), plan().expert_replicas()};
+  std::vector<Event> done;
+  if (const auto event = reduce_over(dense, p.dense, where)) done.push_back(*event);
+  if (const auto event = reduce_over(expert, p.expert, where)) done.push_back(*event);
   return done;
 }
 
@@ -215,7 +227,7 @@ void DataParallelWriter::reduce_unit(const Action& a, std::size_t unit) {
   unit_reductions_ = reduce(u.parameters, Stage::place(a));
   if (!plan().overlap.dp)
     for (const Event e : std::exchange(unit_reductions_, {})) track_.hold(e);
-  free_gradients(u, Stage::place(a));
+  hold_gradients(u, {}, Stage::place(a));
 }
 
 void DataParallelWriter::reduce_bucket(const Action& a, std::size_t unit) {
@@ -253,7 +265,7 @@ DataParallelWriter::Update DataParallelWriter::update() const {
     for (const Unit& unit : chunk.units) all += unit.parameters;
   const std::int64_t held = all.total();
   const std::int64_t owned =
-      divided_up(all.dense, plan().shard_ranks()) + divided_up(all.expert, expert_shard_ranks(plan()));
+      divided_up(all.dense, plan().shard_ranks()) + divided_up(all.expert, plan().expert_shard_ranks());
   return {.owned = plan().zero >= 1 ? owned : held, .held = frees_gradients() ? owned : held};
 }
 

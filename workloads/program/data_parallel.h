@@ -48,6 +48,11 @@ class DataParallelWriter {
     bool here = false;            ///< fully sharded: gathered, or being so
     Bytes gradients;              ///< fully sharded and ZeRO 2: whole ones alive
   };
+  /// Ranks with the same parameters: `shards` of them share a set, which HSDP has several of.
+  struct Holders {
+    Slot inside{}, across{};
+    std::int64_t shards = 1, replicas = 1;
+  };
   struct Chunk {
     std::vector<Unit> units;
     std::optional<Action> last_weights;  ///< the action that completes the chunk's gradients
@@ -65,18 +70,19 @@ class DataParallelWriter {
   [[nodiscard]] bool reduces_after(const Action& a);
   [[nodiscard]] bool stays_after_forward(const Action& a, std::size_t unit);
   [[nodiscard]] Bytes parameter_bytes(const RankParameters& p) const;
-  [[nodiscard]] Bytes whole_gradient_bytes(const RankParameters& p) const;
+  [[nodiscard]] Bytes made_gradient_bytes(const RankParameters& p) const;
+  [[nodiscard]] Bytes accumulated_gradient_bytes(const RankParameters& p) const;
 
   std::vector<Event> gather_calls(const RankParameters& p, Place where, std::span<const Event> after);
   void gather(Unit& unit, Place where);
   void gather_from(const Action& a, std::size_t unit, int direction);
   void release(Unit& unit, Place where);
   void use(Unit& unit);
-  void free_gradients(Unit& unit, Place where);
+  void hold_gradients(Unit& unit, Bytes held, Place where);
   void keep_window();
 
   std::vector<Event> reduce(const RankParameters& p, Place where);
-  std::optional<Event> reduce_over(Slot slot, std::int64_t ranks, std::int64_t parameters, Place where);
+  std::optional<Event> reduce_over(const Holders& holders, std::int64_t parameters, Place where);
   void reduce_unit(const Action& a, std::size_t unit);
   void reduce_bucket(const Action& a, std::size_t unit);
 

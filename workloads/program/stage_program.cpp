@@ -298,8 +298,8 @@ class StageWriter {
   void end_of_step() {
     const StageInput& in = stage_.in;
     data_.finish_gradients();
-    if (stage_.sequence_parallel())  // every rank saw other tokens: norm gradients are summed over the group
-      track_.hold(track_.call(Slot::tp, "norm gradients", Collective::all_reduce, norm_gradients(), {}));
+    if (const Bytes whole = whole_gradients(); stage_.sequence_parallel() && whole > Bytes{})
+      track_.hold(track_.call(Slot::tp, "norm gradients", Collective::all_reduce, whole, {}));
     if (shares_embedding())
       track_.hold(track_.call(
           Slot::embedding, "tied embedding", Collective::all_reduce,
@@ -315,16 +315,21 @@ class StageWriter {
     data_.after_update();
   }
 
-  [[nodiscard]] Bytes norm_gradients() const {
-    std::int64_t layers = 0;
-    for (std::int32_t c = 0; c < stage_.chunks(); ++c) layers += stage_.layers_of(c);
+  /// Of norms and what else is whole on every rank of a tensor-parallel group: with sequence parallelism each saw other
+  /// tokens, so they are summed over it (Megatron-Core, `_allreduce_non_tensor_model_parallel_grads`).
+  [[nodiscard]] Bytes whole_gradients() const {
     const Model& model = stage_.in.model;
-    return bytes(gradient_bytes(stage_.in.training) * layers * model.layer_norms() *
-                 model.norm_parameters(model.hidden));
+    std::int64_t whole = 0;
+    for (std::int32_t c = 0; c < stage_.chunks(); ++c) {
+      for (std::int64_t l = 0; l < stage_.layers_of(c); ++l)
+        whole += whole_layer_parameters(model, model.kind_of(stage_.first_layer(c) + l));
+      if (stage_.is_last(c)) whole += model.norm_parameters(model.hidden);
+    }
+    return bytes(gradient_bytes(stage_.in.training) * whole);
   }
   /// The ends of the model lie on different ranks and hold a copy of one table each.
   [[nodiscard]] bool shares_embedding() const {
-    if (!stage_.in.model.tied_embeddings) return false;
+    if (!stage_.in.model.tied_embeddings || ends_on_one_rank(stage_.in.plan)) return false;
     const std::vector<std::int64_t> ends = end_holders(stage_.shape);
     return ends.size() > 1 && std::find(ends.begin(), ends.end(), stage_.rank) != ends.end();
   }

@@ -30,6 +30,8 @@ std::string_view stream_name(Slot slot) {
       return "dp replica";
     case Slot::edp:
       return "edp";
+    case Slot::edp_replica:
+      return "edp replica";
     case Slot::forward_to_next:
       return "pp forward out";
     case Slot::forward_from_previous:

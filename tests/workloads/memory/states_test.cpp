@@ -66,12 +66,14 @@ TEST(States, HybridShardingSharesInsideAGroup) {
 // 16 ranks, EP 8: experts have two replicas, dense parameters sixteen.
 TEST(States, ExpertsAreSharedByThoseThatHoldTheSame) {
   const Plan plan{.dp = 16, .ep = 8, .zero = 1};
-  EXPECT_EQ(expert_shard_ranks(plan), 2);
+  EXPECT_EQ(plan.expert_shard_ranks(), 2);
   EXPECT_EQ(state_bytes({.dense = 1600, .expert = 800}, plan, {}).optimizer, bytes(12 * (1600 / 16 + 800 / 2)));
   // ETP 2 and TP 4: 4 x 4 / (2 x 2) replicas.
-  EXPECT_EQ(expert_shard_ranks({.tp = 4, .dp = 4, .ep = 2, .etp = 2}), 4);
+  EXPECT_EQ((Plan{.tp = 4, .dp = 4, .ep = 2, .etp = 2}.expert_shard_ranks()), 4);
   // Two HSDP groups of eight: the two replicas lie in different groups, so nobody shares.
-  EXPECT_EQ(expert_shard_ranks({.dp = 16, .ep = 8, .hsdp_shard = 8}), 1);
+  EXPECT_EQ((Plan{.dp = 16, .ep = 8, .hsdp_shard = 8}.expert_shard_ranks()), 1);
+  // Of two groups of six, three replicas of experts cannot lie evenly in both: all share.
+  EXPECT_EQ((Plan{.dp = 12, .ep = 4, .hsdp_shard = 6}.expert_shard_ranks()), 3);
 }
 
 // Bytes a parameter of each stack (docs/memory.md), on d = 8 ranks.
