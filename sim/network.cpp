@@ -1,6 +1,7 @@
 #include "sim/network.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <stdexcept>
@@ -55,6 +56,19 @@ constexpr auto full_min = static_cast<std::int64_t>(static_cast<double>(whole) *
 constexpr auto demand_full_min = static_cast<std::int64_t>(static_cast<double>(whole) * (1 - 2e-9));
 /// Dead entries are dropped when they are more than this and than half of a list.
 constexpr std::size_t dead_min = 16;
+
+__extension__ typedef __int128 Integer;  // NOLINT(modernize-use-using): __extension__ wants a typedef
+
+/// The integer part of a double from 0 to 2^126: what a cast gives, without the call that a cast to 128 bits is.
+Integer to_integer(double x) {
+  constexpr int mantissa_bits = 52;
+  constexpr int exponent_bias = 1023;
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  const int exponent = static_cast<int>(bits >> mantissa_bits) - exponent_bias;
+  if (exponent < mantissa_bits) return static_cast<std::int64_t>(x);
+  constexpr std::uint64_t one = std::uint64_t{1} << mantissa_bits;
+  return Integer{one | (bits & (one - 1))} << (exponent - mantissa_bits);
+}
 
 bool positive_finite(double x) { return x > 0 && std::isfinite(x); }
 
@@ -153,7 +167,7 @@ FluidNetwork::Wide FluidNetwork::part_of(const Resource& resource, const ShapeLo
 }
 
 FluidNetwork::Wide FluidNetwork::pull_of(const ShapeLoad& l, double weight) {
-  return std::max(static_cast<Wide>(l.load * weight * pull_one), Wide{1}) * l.times;
+  return std::max(Wide{to_integer(l.load * weight * pull_one)}, Wide{1}) * l.times;
 }
 
 FluidNetwork::Share FluidNetwork::share_of(const Flow& flow, std::uint32_t r, double rate) const {
@@ -174,11 +188,6 @@ double FluidNetwork::level_of(const Resource& resource, Part used, Wide pull) {
 
 bool FluidNetwork::contended(const Resource& resource) { return resource.demand > whole + demand_slack; }
 bool FluidNetwork::maybe_full(const Resource& resource) { return resource.demand >= demand_full_min; }
-
-bool FluidNetwork::shared(const Flow& flow) const {
-  const auto loads = loads_of(flow);
-  return std::any_of(loads.begin(), loads.end(), [&](const ShapeLoad& l) { return contended(resources_[l.resource]); });
-}
 
 double FluidNetwork::cap_level(const Flow& flow) const {
   const Shape& shape = shapes_[flow.shape];
@@ -289,17 +298,19 @@ std::span<const FluidNetwork::Finish> FluidNetwork::resolve(Time now) {
   started_.clear();
   floor_ = uncapped;
   check_full();
+  if (checks_) check_max_min();
   return finishes_;
 }
 
 /// Lowers the floor from the lowest level that may rise to the lowest that the new flows may press on.
 void FluidNetwork::lower_floor() {
+  if (started_.size() == active_) floor_ = 0;  // all are new: there is nothing to be spared
   for (const std::uint32_t f : started_) {
     for (const ShapeLoad& l : loads_of(flows_[f])) {
       Resource& resource = resources_[l.resource];
       if (!contended(resource)) continue;
       if (!resource.ordered) order(resource);
-      if (resource.bounded == epoch_) continue;
+      if (floor_ == 0 || resource.bounded == epoch_) continue;
       resource.bounded = epoch_;
       floor_ = std::min(floor_, fresh_level(l.resource));
     }
@@ -418,26 +429,25 @@ void FluidNetwork::dissolve(std::uint32_t r) {
   }
 }
 
-/// A flow that shares is to be solved, with its resources; any other has its idle rate.
+/// A flow that shares is to be solved, with its contended resources; any other has its idle rate.
 void FluidNetwork::collect(std::uint32_t f) {
   Flow& flow = flows_[f];
   if (flow.visited == epoch_) return;
   flow.visited = epoch_;
-  if (!shared(flow)) {
-    run_free(f);
-    return;
-  }
-  flow.open = true;
-  group_.push_back(f);
   const double weight = shapes_[flow.shape].weight;
   for (const ShapeLoad& l : loads_of(flow)) {
     Resource& resource = resources_[l.resource];
     if (!contended(resource)) continue;
+    flow.open = true;
     visit(l.resource);
     resource.used -= static_cast<Part>(part_of(resource, l, flow.rate));
     resource.pull += pull_of(l, weight);
     if (!l.again) ++resource.open;
   }
+  if (flow.open)
+    group_.push_back(f);
+  else
+    run_free(f);
 }
 
 // ---- water ------------------------------------------------------------------------------------------------------
@@ -479,18 +489,31 @@ void FluidNetwork::take_batch(double level, double water) {
   batch_.clear();
   while (!heap_.empty() && heap_.front().level == level) {
     const std::uint32_t r = heap_.front().index;
-    std::pop_heap(heap_.begin(), heap_.end(), LowestFirst());
-    heap_.pop_back();
     const Resource& resource = resources_[r];
-    if (resource.open == 0) continue;
-    const double now = std::max(water, level_of(resource, resource.used, resource.pull));
-    if (now > level) {
-      heap_.push_back({.level = now, .index = r});
-      std::push_heap(heap_.begin(), heap_.end(), LowestFirst());
-    } else {
+    if (resource.open > 0) {
+      const double now = std::max(water, level_of(resource, resource.used, resource.pull));
+      if (now > level) {
+        replace_lowest({.level = now, .index = r});
+        continue;
+      }
       batch_.push_back({.resource = r, .open = resource.open});
     }
+    std::pop_heap(heap_.begin(), heap_.end(), LowestFirst());
+    heap_.pop_back();
   }
+}
+
+/// The lowest of the heap becomes higher: it sinks, which is less than to take it out and put it in again.
+void FluidNetwork::replace_lowest(Level higher) {
+  const LowestFirst behind;
+  std::size_t hole = 0;
+  for (std::size_t child = 1; child < heap_.size(); child = 2 * hole + 1) {
+    if (child + 1 < heap_.size() && behind(heap_[child], heap_[child + 1])) ++child;
+    if (!behind(higher, heap_[child])) break;
+    heap_[hole] = heap_[child];
+    hole = child;
+  }
+  heap_[hole] = higher;
 }
 
 /// Freezes the flows whose idle rate is reached before `level`. Most solves never come to it, so the list of

@@ -89,6 +89,13 @@ class FluidNetwork {
   [[nodiscard]] std::uint64_t rerated() const;   ///< rates that `resolve` changed
   [[nodiscard]] std::uint64_t active() const;
 
+  /// Throws std::logic_error, with what is wrong, unless all rates are the weighted max-min fair ones and what the
+  /// resources carry is the sum over their flows, to the unit. Looks at the whole network. Between a start or an end
+  /// and the next resolve, rates need not be right.
+  void check_max_min() const;
+  /// From now on every `resolve` ends with `check_max_min`: for tests.
+  void check_always() { checks_ = true; }
+
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
   /// Parts of a resource's capacity, in units of capacity / 2^61.
@@ -166,7 +173,6 @@ class FluidNetwork {
   [[nodiscard]] static bool contended(const Resource& resource);
   [[nodiscard]] static bool maybe_full(const Resource& resource);
   [[nodiscard]] bool alive(const Member& member) const { return flows_[member.flow].life == member.life; }
-  [[nodiscard]] bool shared(const Flow& flow) const;
   [[nodiscard]] double cap_level(const Flow& flow) const;
   std::uint32_t take_flow(std::uint32_t shape);
   void leave(std::uint32_t resource, double level);
@@ -182,6 +188,7 @@ class FluidNetwork {
   void collect_all();
   void fill();
   void take_batch(double level, double water);
+  void replace_lowest(Level higher);
   void freeze_tail(const Resource& resource, double level);
   void freeze_capped(double level);
   void freeze(std::uint32_t flow, double level, double rate);
@@ -218,6 +225,7 @@ class FluidNetwork {
   std::uint64_t resolves_ = 0;
   std::uint64_t rerated_ = 0;
   std::uint64_t active_ = 0;
+  bool checks_ = false;
 };
 
 /// The solver by itself, for tests and for one-off questions: weighted max-min rates of a fixed set of flows.

@@ -22,7 +22,10 @@ Player::Player(const Fabric& fabric, const Job& job, const SimulateOptions& opti
       expansion_(expansion),
       fold_(fold),
       quotient_(std::move(quotient)),
-      network_(*quotient_.network) {
+      network_(*quotient_.network),
+      queue_([&network = network_](const Cue& cue) {
+        return cue.flow != nothing && !network.current(FlowId{cue.flow}, cue.generation);
+      }) {
   lay_out();
   find_peaks();
 }
@@ -295,10 +298,10 @@ void Player::note_peak(ActorId actor, std::uint32_t index, std::int64_t at) {
 
 // ---- the loop ---------------------------------------------------------------------------------------------------
 
-void Player::report_progress() const {
-  constexpr std::uint64_t every = 1U << 16;  // events: a few hundred reports in a long run
-  if (options_.progress && queue_.popped() % every == 0)
-    options_.progress(static_cast<double>(operations_) / static_cast<double>(operations_total_));
+void Player::report_progress() {
+  if (!options_.progress || queue_.over() < next_report_) return;
+  next_report_ = queue_.over() + report_every;
+  options_.progress(static_cast<double>(operations_) / static_cast<double>(operations_total_));
 }
 
 Measured Player::play() {
@@ -310,8 +313,9 @@ Measured Player::play() {
     const Time now = queue_.next_time();
     do handle(queue_.pop(), now);
     while (!queue_.empty() && queue_.next_time() == now);
-    for (const FluidNetwork::Finish& f : network_.resolve(now))
-      queue_.push(f.at, Phase::end, {.flow = f.flow.value, .generation = f.generation});
+    queue_.push_all(Phase::end, network_.resolve(now), [](const FluidNetwork::Finish& f) {
+      return std::pair{f.at, Cue{.flow = f.flow.value, .generation = f.generation}};
+    });
     report_progress();
   }
   check_all_done();
@@ -348,7 +352,7 @@ Measured Player::sum_up() {
   m.traces = std::move(traces_);
   if (tiers_) m.tiers = tiers_->timelines(m.step);
   m.engine = {.operations = operations_,
-              .events = queue_.popped(),
+              .events = queue_.over(),
               .transfers = transfers_,
               .sends = sends_ ? sends_->sent() : 0,
               .resolves = network_.resolves(),

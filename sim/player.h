@@ -30,6 +30,7 @@ class Player {
  private:
   static constexpr std::int64_t unset = INT64_MIN;
   static constexpr std::uint32_t nothing = UINT32_MAX;
+  static constexpr std::uint64_t report_every = 1U << 16;  // events: a few hundred reports in a long run
 
   enum class State : std::uint8_t { ready, blocked, calling, done };
   struct StreamState {
@@ -73,7 +74,7 @@ class Player {
               std::int64_t end, const CallState* call);
   void note_peak(ActorId actor, std::uint32_t index, std::int64_t at);
   [[noreturn]] void refuse_mismatch(ActorId actor, GroupId id, const CallState& call, const Operation& o) const;
-  void report_progress() const;
+  void report_progress();
   void check_all_done() const;
   [[nodiscard]] std::string describe_stuck(ActorId actor, std::uint32_t stream) const;
   static void check_accounts(const Measured& m);
@@ -123,6 +124,7 @@ class Player {
   std::vector<std::vector<TracedOperation>> traces_;
   std::optional<TierRecorder> tiers_;
   std::uint64_t operations_ = 0, operations_total_ = 0, transfers_ = 0;
+  std::uint64_t next_report_ = report_every;  // events that are over by then
 };
 
 }  // namespace foretrain

@@ -89,7 +89,7 @@ struct TierTimeline {
 
 struct EngineStats {
   std::uint64_t operations = 0;    ///< played, over all ranks
-  std::uint64_t events = 0;        ///< popped from the queue
+  std::uint64_t events = 0;        ///< that were queued, those that became void included
   std::uint64_t transfers = 0;     ///< calls
   std::uint64_t sends = 0;         ///< flows: chunk sends of them
   std::uint64_t resolves = 0;      ///< max-min solves with more than one flow

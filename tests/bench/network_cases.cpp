@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "sim/event_queue.h"
 #include "topology/builders/builders.h"
@@ -23,17 +24,18 @@ void add_flow(Traffic& traffic, const Router& router, std::uint32_t from, std::u
 /// Plays what the network schedules until nothing moves; `ended(flow, now)` may start more.
 template <class Ended>
 std::uint64_t drain(FluidNetwork& network, Ended ended) {
-  EventQueue<FluidNetwork::Finish> queue;
+  using Finish = FluidNetwork::Finish;
+  EventQueue<Finish> queue([&](const Finish& f) { return !network.current(f.flow, f.generation); });
   std::uint64_t flows = 0;
   const auto schedule = [&](Time now) {
-    for (const FluidNetwork::Finish& f : network.resolve(now)) queue.push(f.at, Phase::end, f);
+    queue.push_all(Phase::end, network.resolve(now), [](const Finish& f) { return std::pair{f.at, f}; });
   };
   schedule(Time());
   while (!queue.empty()) {
     const Time now = queue.next_time();
     bool any = false;
     while (!queue.empty() && queue.next_time() == now) {
-      const FluidNetwork::Finish f = queue.pop();
+      const Finish f = queue.pop();
       if (!network.current(f.flow, f.generation)) continue;
       network.finish(f.flow, now);
       ended(f.flow, now);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 namespace foretrain::bench {
@@ -40,6 +41,72 @@ TEST(NetworkCases, EqualFlowsKeepTheirMaxMinRates) {
   expect_first_rates_to_the_end(fabric, permutation(fabric, 64e6, 1));
   const Fabric small = fat_tree(20);
   expect_first_rates_to_the_end(small, all_to_all(small, 1e6, 1, 1));
+}
+
+/// The textbook's solver over every link of the fabric, anew for all flows at every end, in doubles: slow.
+class SlowPlay {
+ public:
+  SlowPlay(const Fabric& fabric, const Traffic& traffic) : left_(traffic.bytes) {
+    for (const Link& l : fabric.links()) capacity_.push_back(static_cast<double>(l.bandwidth.bytes_per_s()));
+    for (std::size_t f = 0; f < left_.size(); ++f) {
+      StaticFlow& flow = flows_.emplace_back();
+      for (const LinkLoad& l : traffic.links.of(f)) flow.loads.push_back({ResourceId{l.link.value}, l.load});
+    }
+  }
+  /// Seconds at which each flow ends, if all start at 0.
+  std::vector<double> run() {
+    std::vector<double> finish(left_.size());
+    std::vector<std::size_t> moving(left_.size());
+    std::iota(moving.begin(), moving.end(), std::size_t{0});
+    for (double now = 0; !moving.empty();) {
+      std::vector<StaticFlow> flows;
+      for (const std::size_t f : moving) flows.push_back(flows_[f]);
+      const std::vector<double> rates = max_min_rates(capacity_, flows);
+      double step = uncapped;
+      for (std::size_t i = 0; i < moving.size(); ++i) step = std::min(step, left_[moving[i]] / rates[i]);
+      now += step;
+      for (std::size_t i = 0; i < moving.size(); ++i) {
+        left_[moving[i]] -= rates[i] * step;
+        finish[moving[i]] = now;  // the last time that it was still moving
+      }
+      std::erase_if(moving, [&](std::size_t f) { return left_[f] < 1e-6; });  // bytes
+    }
+    return finish;
+  }
+
+ private:
+  std::vector<double> capacity_;
+  std::vector<StaticFlow> flows_;
+  std::vector<double> left_;
+};
+
+void expect_the_slow_completions(const Fabric& fabric, Traffic traffic) {
+  const std::vector<double> expected = SlowPlay(fabric, traffic).run();
+  const auto network = network_of(fabric, traffic);
+  network->check_always();
+  const Outcome outcome = play_at_once(*network, traffic.bytes);
+  ASSERT_EQ(outcome.flows, expected.size());
+  for (std::size_t f = 0; f < expected.size(); ++f)
+    EXPECT_NEAR(outcome.finish[f].seconds(), expected[f], 1e-9 * expected[f] + 1e-12) << f;
+}
+
+TEST(NetworkCases, EveryCompletionIsThatOfASlowSolverOfTheWholeSystem) {
+  const Fabric fabric = fat_tree(16);
+  expect_the_slow_completions(fabric, all_to_all(fabric, 1e6, 10, 1));
+  expect_the_slow_completions(fabric, all_to_all(fabric, 1e6, 10, 2));
+  expect_the_slow_completions(fabric, all_to_all(fabric, 1e6, 1, 3));
+  const Fabric larger = fat_tree(54);
+  Traffic uneven = permutation(larger, 64e6, 1);
+  for (std::size_t f = 0; f < uneven.bytes.size(); ++f) uneven.bytes[f] *= 1 + static_cast<double>(f * 37 % 54);
+  expect_the_slow_completions(larger, uneven);
+}
+
+TEST(NetworkCases, ARingIsMaxMinFairAfterEveryEvent) {
+  const Fabric fabric = fat_tree(54);
+  Traffic traffic = permutation(fabric, 1e6, 2);
+  const auto network = network_of(fabric, traffic);
+  network->check_always();
+  EXPECT_NO_THROW((void)play_ring(*network, traffic.bytes, 20));
 }
 
 TEST(NetworkCases, UnevenSizesMoveAllBytesWithinTheBoundsOfTheNics) {

@@ -345,6 +345,7 @@ class Play {
  public:
   Play(const System& system, const std::vector<Arrival>& arrivals)
       : system_(system), arrivals_(arrivals), net_(system.capacities) {
+    net_.check_always();
     for (const StaticFlow& f : system.flows) shapes_.push_back(net_.add_shape(f.loads, f.rate_cap, f.weight));
     for (std::size_t a = 0; a < arrivals.size(); ++a) starts_.emplace(arrivals[a].start, a);
     played_.finish.resize(arrivals.size());
@@ -711,6 +712,21 @@ TEST(FluidNetwork, ABatchOnAnOversubscribedTrunkIsSolvedOnceAndEndsTogether) {
   EXPECT_EQ(batch.net.resolves(), 1U);
   EXPECT_EQ(batch.net.saturated(id_at<ResourceId>(nics)), fluid_time(1e9, nic / oversubscription));
   EXPECT_EQ(batch.net.saturated(id_at<ResourceId>(0)), seconds(0));
+}
+
+TEST(FluidNetwork, TheCheckSeesRatesThatAreNotSolvedYet) {
+  FluidNetwork net({10});
+  const ShapeId shape = net.add_shape({{r0, 1}}, uncapped, 1);
+  net.check_max_min();
+  const FlowId a = net.start(shape, 10, Time());
+  EXPECT_THROW(net.check_max_min(), std::logic_error);  // a has no rate
+  (void)net.start(shape, 20, Time());
+  (void)net.resolve(Time());
+  net.check_max_min();
+  net.finish(a, at(seconds(2)));
+  EXPECT_THROW(net.check_max_min(), std::logic_error);  // the other could have all
+  (void)net.resolve(at(seconds(2)));
+  net.check_max_min();
 }
 
 // ---- finishes and generations ----
