@@ -345,10 +345,10 @@ RC_GTEST_PROP(AnyPlan, SendsTheBytesOfItsLayers, ()) {
   Messages expected = Expected(d).tensor_context_and_experts();
   if (d.plan.tp > 1 && !d.plan.sequence_parallel && messages > 0)  // the shards sent are put together
     expected[{Slot::tp, Collective::all_gather}] += messages * message * d.plan.tp;
-  if (d.plan.tp > 1 && d.plan.sequence_parallel) {  // norms saw other tokens on every rank
-    const std::int64_t norms = holders(d) * d.model.layers * d.model.layer_norms();
-    expected[{Slot::tp, Collective::all_reduce}] +=
-        gradient_bytes(d.training) * norms * d.model.norm_parameters(d.model.hidden);
+  if (d.plan.tp > 1 && d.plan.sequence_parallel) {  // what is whole on every rank saw other tokens on each
+    std::int64_t whole = d.model.norm_parameters(d.model.hidden);  // the last norm
+    for (std::int64_t l = 0; l < d.model.layers; ++l) whole += whole_layer_parameters(d.model, d.model.kind_of(l));
+    expected[{Slot::tp, Collective::all_reduce}] += gradient_bytes(d.training) * holders(d) * whole;
   }
   for (const auto& [key, size] : sent)
     if (key.first <= Slot::etp) RC_ASSERT(expected[key] == size);
@@ -389,15 +389,20 @@ RC_GTEST_PROP(AnyPlan, ReducesItsGradientsAndGathersItsParameters, ()) {
       RC_ASSERT(sum_of(sent, {slot}, Collective::all_gather) == (reduces ? element * parameters : 0));
   };
   expect(Slot::dp, d.plan.shard_ranks(), held.dense);
-  if (d.model.experts) expect(Slot::edp, d.plan.expert_replicas(), held.expert);
+  if (d.model.experts) expect(Slot::edp, d.plan.expert_shard_ranks(), held.expert);
   // What a group has reduced is summed over the groups, in shares that are rounded up, call by call.
-  const double shares = static_cast<double>(gradient_bytes(d.training) * held.dense / holders(d) * times) /
-                        static_cast<double>(d.plan.shard_ranks());
-  const auto across = static_cast<double>(sum_of(sent, {Slot::dp_replica}));
-  if (d.plan.shard_ranks() == d.plan.replicas())
-    RC_ASSERT(across == 0);
-  else
-    RC_ASSERT(across >= shares && across <= 1.01 * shares);
+  const auto expect_across = [&](Slot slot, std::int64_t set, std::int64_t replicas, std::int64_t parameters) {
+    const double shares =
+        static_cast<double>(gradient_bytes(d.training) * parameters / holders(d) * times) / static_cast<double>(set);
+    const auto across = static_cast<double>(sum_of(sent, {slot}));
+    if (set == replicas)
+      RC_ASSERT(across == 0);
+    else
+      RC_ASSERT(across >= shares && across <= 1.01 * shares);
+  };
+  expect_across(Slot::dp_replica, d.plan.shard_ranks(), d.plan.replicas(), held.dense);
+  if (d.model.experts)
+    expect_across(Slot::edp_replica, d.plan.expert_shard_ranks(), d.plan.expert_replicas(), held.expert);
 }
 
 /// FSDP: each microbatch gathers every layer for its forward and again for its backward, unless they stay; PyTorch's
@@ -424,7 +429,7 @@ RC_GTEST_PROP(AnyPlan, FullyShardedUnitsAreGatheredTwice, ()) {
   RC_ASSERT(sum_of(sent, {Slot::dp}, Collective::all_gather) ==
             (d.plan.shard_ranks() > 1 ? element * expected(all.dense, ends.dense) : 0));
   RC_ASSERT(sum_of(sent, {Slot::edp}, Collective::all_gather) ==
-            (d.plan.expert_replicas() > 1 ? element * expected(all.expert, ends.expert) : 0));
+            (d.plan.expert_shard_ranks() > 1 ? element * expected(all.expert, ends.expert) : 0));
 }
 
 }  // namespace
