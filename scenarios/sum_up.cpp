@@ -147,6 +147,7 @@ std::vector<std::size_t> tightest_ranks(const std::vector<Bytes>& room, const Wo
     if (!best || room[rank] < room[*best]) best = rank;
   }
   std::vector<std::size_t> ranks;
+  ranks.reserve(stages);
   for (const auto& rank : tightest) ranks.push_back(rank.value());
   return ranks;
 }

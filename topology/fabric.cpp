@@ -80,6 +80,10 @@ struct Fabric::Graph {
   void index_in_links();
   void index_gpus(std::size_t node_count);
   [[nodiscard]] std::vector<bool> cabled() const;  ///< by vertex: whether a link leads out of its node
+  struct Hop {
+    std::vector<VertexId> nics, onwards;
+  };
+  [[nodiscard]] Hop hop_from(const std::vector<VertexId>& level, GpuId gpu, std::vector<std::uint32_t>& seen_by) const;
   void index_nics();
   void sum_tiers();
 };
@@ -126,42 +130,42 @@ std::vector<bool> Fabric::Graph::cabled() const {
   return is_cabled;
 }
 
+/// One hop further from `level` inside the GPU's node: NICs, and what leads to others. `seen_by` holds the last GPU,
+/// counted from 1, that came by.
+Fabric::Graph::Hop Fabric::Graph::hop_from(const std::vector<VertexId>& level, GpuId gpu,
+                                           std::vector<std::uint32_t>& seen_by) const {
+  const std::optional<NodeId> node = vertices[gpus[gpu.index()].index()].node;
+  const std::uint32_t mark = gpu.value + 1;
+  Hop hop;
+  for (const VertexId here : level) {
+    const auto [begin, end] = boost::out_edges(here.value, csr);
+    for (auto edge = begin; edge != end; ++edge) {
+      const VertexId to = links[boost::get(boost::edge_index, csr, *edge)].to;
+      const Vertex& vertex = vertices[to.index()];
+      if (vertex.node != node || std::exchange(seen_by[to.index()], mark) == mark) continue;
+      if (vertex.kind == VertexKind::nic) {
+        hop.nics.push_back(to);
+      } else if (vertex.kind == VertexKind::pcie_switch || vertex.kind == VertexKind::host) {
+        hop.onwards.push_back(to);
+      }
+    }
+  }
+  return hop;
+}
+
 /// Hop by hop from the GPU over the PCIe switches and hosts of its node, as far as the first NICs with a cable, else
 /// the first NICs: ways over an NVSwitch, another GPU or the network do not count as "its" PCIe.
 void Fabric::Graph::index_nics() {
   const std::vector<bool> is_cabled = cabled();
   const auto has_cable = [&](VertexId v) { return is_cabled[v.index()]; };
-  std::vector<std::uint32_t> seen_by(vertices.size(), 0);  // the last GPU, counted from 1, that came by
-  std::vector<VertexId> level;
-  std::vector<VertexId> next_level;
-  std::vector<VertexId> of_level;  // NICs
-  std::vector<VertexId> nearest;
+  std::vector<std::uint32_t> seen_by(vertices.size(), 0);
   for (std::size_t g = 0; g < gpus.size(); ++g) {
-    const auto mark = static_cast<std::uint32_t>(g + 1);
-    level = {gpus[g]};
-    nearest.clear();
+    std::vector<VertexId> level = {gpus[g]};
+    std::vector<VertexId> nearest;
     while (!level.empty() && std::none_of(nearest.begin(), nearest.end(), has_cable)) {
-      next_level.clear();
-      of_level.clear();
-      for (const VertexId here : level) {
-        const auto [begin, end] = boost::out_edges(here.value, csr);
-        for (auto edge = begin; edge != end; ++edge) {
-          const VertexId to = links[boost::get(boost::edge_index, csr, *edge)].to;
-          const Vertex& vertex = vertices[to.index()];
-          if (vertex.node != vertices[gpus[g].index()].node || std::exchange(seen_by[to.index()], mark) == mark) {
-            continue;
-          }
-          if (vertex.kind == VertexKind::nic) {
-            of_level.push_back(to);
-          } else if (vertex.kind == VertexKind::pcie_switch || vertex.kind == VertexKind::host) {
-            next_level.push_back(to);
-          }
-        }
-      }
-      if (nearest.empty() || std::any_of(of_level.begin(), of_level.end(), has_cable)) {
-        std::swap(nearest, of_level);
-      }
-      std::swap(level, next_level);
+      Hop hop = hop_from(level, id_at<GpuId>(g), seen_by);
+      if (nearest.empty() || std::any_of(hop.nics.begin(), hop.nics.end(), has_cable)) nearest = std::move(hop.nics);
+      level = std::move(hop.onwards);
     }
     if (std::any_of(nearest.begin(), nearest.end(), has_cable)) {
       std::erase_if(nearest, [&](VertexId v) { return !has_cable(v); });

@@ -122,6 +122,7 @@ void send_round(SendGraph& graph, const GroupLayout& layout, const LayoutRings& 
   const std::vector<RingLane> lanes = rings.lanes();
   graph.reserve(steps * lanes.size() * n, 2 * (steps - 1) * lanes.size() * n);
   std::vector<std::vector<RingPlace>> ways;
+  ways.reserve(lanes.size());
   for (const RingLane& lane : lanes) ways.push_back(ring_of(layout, rings, lane));
   ChunkSend send{.in_node_goodput = goodput.in_node, .between_goodput = goodput.between, .latency = step};
   for (std::size_t k = 0; k < steps; ++k) {

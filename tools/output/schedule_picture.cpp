@@ -91,11 +91,13 @@ std::string panel(const std::vector<std::string>& rows, std::size_t begin, std::
 
 std::string schedule_picture(const SchedulePlay& played, std::int64_t chunks, std::size_t width) {
   std::vector<std::vector<Cell>> cells;
+  cells.reserve(played.ranks.size());
   for (const PlayedRank& rank : played.ranks) cells.push_back(cells_of(rank, chunks));
   const double makespan = played.makespan();
   const double scale = scale_of(cells, makespan);
   const std::size_t columns = column(makespan, scale);
   std::vector<std::string> rows;
+  rows.reserve(cells.size());
   for (const auto& row : cells) rows.push_back(row_text(row, scale, columns));
   const std::size_t names = fmt::formatted_size("{}", rows.size() - 1) + 1;
   const std::size_t a_panel = width > names + 20 ? width - names : 20;

@@ -12,6 +12,7 @@ namespace {
 
 std::vector<std::int64_t> stages_of(const PipelineShape& shape, std::int64_t rank) {
   std::vector<std::int64_t> stages;
+  stages.reserve(static_cast<std::size_t>(shape.chunks));
   for (std::int32_t chunk = 0; chunk < shape.chunks; ++chunk) stages.push_back(stage_of(shape, rank, chunk));
   return stages;
 }
