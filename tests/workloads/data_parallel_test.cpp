@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tests/workloads/gpus.h"
+#include "tests/workloads/messages.h"
 #include "workloads/generate.h"
 #include "workloads/memory.h"
 #include "workloads/traffic.h"
@@ -28,16 +29,6 @@ Program program_of(const Model& model, const Plan& plan, const Training& trainin
   StageCost cost;
   for (LayerCost& layer : cost.layers) layer.qkv = {microseconds(1), microseconds(1), microseconds(1)};
   return generate(model, plan, training, h100_80gb(), cost, true).job.programs.front();
-}
-
-/// Of all calls of `op` in `slot` together.
-std::int64_t sent(const Program& program, Collective op, Slot slot) {
-  std::int64_t sum = 0;
-  for (const Stream& stream : program.streams)
-    for (const Operation& o : stream.operations)
-      if (o.kind == OperationKind::communicate && o.op == op && o.slot == static_cast<std::uint16_t>(slot))
-        sum += o.amount;
-  return sum;
 }
 
 /// The most that operations of `label` hold at once.
@@ -67,9 +58,9 @@ TEST(Hsdp, ExpertsAreShardedInsideASetAndSummedAcross) {
               ElementsAre(ElementsAre(0, 4), ElementsAre(2, 6), ElementsAre(1, 5), ElementsAre(3, 7)));
   const Program program = program_of(m, plan, {.sequence_length = 128, .global_batch = 8});
   const std::int64_t experts = std::int64_t{4} * 2 * 3 * 256 * 128;
-  EXPECT_EQ(sent(program, Collective::reduce_scatter, Slot::edp), 4 * experts);
-  EXPECT_EQ(sent(program, Collective::all_reduce, Slot::edp_replica), 4 * experts / 2);
-  EXPECT_EQ(sent(program, Collective::all_gather, Slot::edp), 2 * experts);
+  EXPECT_EQ(message_bytes(program, Collective::reduce_scatter, Slot::edp), 4 * experts);
+  EXPECT_EQ(message_bytes(program, Collective::all_reduce, Slot::edp_replica), 4 * experts / 2);
+  EXPECT_EQ(message_bytes(program, Collective::all_gather, Slot::edp), 2 * experts);
 }
 
 // FSDP2 without communication but for the last microbatch: fp32 sums of all, and one unit's half-precision gradients.
@@ -91,7 +82,7 @@ TEST(SequenceParallel, SumsTheGradientsOfWhatIsWhole) {
   const auto summed = [&](const Model& model) {
     const Training none{.sequence_length = 128, .global_batch = 1};
     const std::int64_t losses = 3 * 4 * 128;  // maximum, own logit, sum: a number a token
-    return sent(program_of(model, plan, none), Collective::all_reduce, Slot::tp) - losses;
+    return message_bytes(program_of(model, plan, none), Collective::all_reduce, Slot::tp) - losses;
   };
   Model m = llama({4, 256, 512, 8, 8, 1024});
   EXPECT_EQ(summed(m), 4 * (4 * 2 + 1) * 256);
@@ -118,11 +109,12 @@ TEST(TiedEmbedding, IsThereOnceWhereBothEndsMeet) {
   };
   const Plan loop{.pp = 2};
   EXPECT_EQ(held(loop), m.parameters() + table);
-  EXPECT_EQ(sent(program_of(m, loop, training), Collective::all_reduce, Slot::embedding), 4 * table);
+  EXPECT_EQ(message_bytes(program_of(m, loop, training), Collective::all_reduce, Slot::embedding), 4 * table);
   for (const ScheduleKind kind : {ScheduleKind::zbv, ScheduleKind::dualpipev, ScheduleKind::dualpipe}) {
     const Plan meets{.pp = 2, .schedule = {kind, 2}};
     EXPECT_EQ(held(meets), m.parameters()) << to_text(kind);
-    EXPECT_EQ(sent(program_of(m, meets, training), Collective::all_reduce, Slot::embedding), 0) << to_text(kind);
+    EXPECT_EQ(message_bytes(program_of(m, meets, training), Collective::all_reduce, Slot::embedding), 0)
+        << to_text(kind);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "sim/simulate.h"
 #include "tests/support/small_fabric.h"
 #include "tests/workloads/any_plan.h"
+#include "tests/workloads/messages.h"
 #include "workloads/traffic.h"
 
 namespace foretrain {
@@ -127,15 +128,6 @@ TEST(Generate, one_microbatch_on_four_stages_shows_three_quarters_bubble) {
 }
 
 // ---- traffic ----
-
-std::int64_t message_bytes(const Program& p, Collective op, Slot slot) {
-  std::int64_t sum = 0;
-  for (const Stream& s : p.streams)
-    for (const Operation& o : s.operations)
-      if (o.kind == OperationKind::communicate && o.op == op && o.slot == static_cast<std::uint16_t>(slot))
-        sum += o.amount;
-  return sum;
-}
 
 /// Korthikanti 2022, section 4.2.2: with SP a layer has 2 gathers and 2 scatters forward, the same backward, and 2 more
 /// gathers of the saved inputs; without, 2 all-reduces each way. All of the whole activation b s h.
