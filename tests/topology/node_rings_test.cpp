@@ -16,12 +16,6 @@
 namespace foretrain {
 namespace {
 
-Fabric server(const NodeSpec& spec, std::uint32_t gpus) {
-  FabricBuilder fabric;
-  static_cast<void>(add_node(fabric, spec, gpus));
-  return std::move(fabric).build();
-}
-
 NodeSpec full_mesh(std::uint32_t gpus) {
   return {.gpus = gpus, .nics = gpus, .nvlink = gigabytes_per_second(64) * (gpus - 1), .shape = NodeShape::full_mesh};
 }

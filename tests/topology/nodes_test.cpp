@@ -13,12 +13,6 @@
 namespace foretrain {
 namespace {
 
-/// One server (or a part of it) by itself.
-Fabric server(const NodeSpec& spec, std::uint32_t gpus) {
-  FabricBuilder fabric;
-  static_cast<void>(add_node(fabric, spec, gpus));
-  return std::move(fabric).build();
-}
 Fabric server(const NodeSpec& spec) { return server(spec, spec.gpus); }
 
 std::string refusal(const NodeSpec& spec) {

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "topology/builders/builders.h"
+#include "topology/builders/node.h"
 #include "topology/fabric.h"
 
 namespace foretrain {
@@ -152,6 +154,13 @@ inline bool joined(const Fabric& fabric) {
     }
   }
   return queue.size() == fabric.vertex_count();
+}
+
+/// One server (or a part of it) by itself.
+inline Fabric server(const NodeSpec& spec, std::uint32_t gpus) {
+  FabricBuilder fabric;
+  static_cast<void>(add_node(fabric, spec, gpus));
+  return std::move(fabric).build();
 }
 
 }  // namespace foretrain
