@@ -21,10 +21,6 @@ Bytes layer_activations(const Model& model, const Plan& plan, const Training& tr
   return bytes(kept_table(model, plan, training, kind).total());
 }
 
-Bytes released_after_input_gradient(const Model& model, const Plan& plan, const Training& training, LayerKind kind) {
-  return layer_activations(model, plan, training, kind) - bytes(weight_operands(model, plan, training, kind));
-}
-
 Bytes embedding_activations(const Model& model, const Plan& plan, const Training& training) {
   const Shard s = shard_of(model, plan, training);
   return bytes(model.dropout ? model.hidden * s.sequence_tokens : 0);  // the mask, 1 byte an element

@@ -13,12 +13,6 @@ namespace foretrain {
 [[nodiscard]] Bytes layer_activations(const Model& model, const Plan& plan, const Training& training,
                                       LayerKind kind = {});
 
-/// The part of `layer_activations` that is free when the gradient of the layer's input is made and that of its weights
-/// still to come (zero-bubble schedules): all but the inputs of matrices, less the output gradients that wait with
-/// them. Negative where more waits than was kept (recompute). For GPT 32sbh wait (Qi 2023, section 3.1).
-[[nodiscard]] Bytes released_after_input_gradient(const Model& model, const Plan& plan, const Training& training,
-                                                  LayerKind kind = {});
-
 /// Kept by the embedding: its dropout mask.
 [[nodiscard]] Bytes embedding_activations(const Model& model, const Plan& plan, const Training& training);
 /// Kept from the loss to its backward: final norm, input of the head, and what the loss saves of the logits.

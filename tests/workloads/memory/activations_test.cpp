@@ -112,12 +112,18 @@ TEST(Activations, DropoutKeepsMasks) {
   EXPECT_EQ(embedding_activations(m, {}, training), Bytes());
 }
 
+/// Of what one layer of `kind` keeps, the part that is free before the gradients of its weights are made.
+Bytes freed_early(const Model& m, const Training& training, std::int64_t layer = 0) {
+  return layer_activations(m, {}, training, m.kind_of(layer)) -
+         waiting_for_weight_gradients(m, {}, training, {.first_layer = layer, .layers = 1});
+}
+
 // Qi 2023, section 3.1: of GPT's sbh(34 + 5as/h), 32sbh wait for the weight gradients.
 RC_GTEST_PROP(ActivationProperties, WeightGradientsOfGptWaitWith32sbh, ()) {
   const Model model = any_gpt();
   const Training training = megatron_2022(*rc::gen::inRange<std::int64_t>(1, 9));
   const auto [s, b, h, a, t] = symbols(model, {}, training);
-  RC_ASSERT(counted(released_after_input_gradient(model, {}, training)) == s * b * h * (2 + 5 * a * s / h));
+  RC_ASSERT(counted(freed_early(model, training)) == s * b * h * (2 + 5 * a * s / h));
 }
 
 // Of Llama's table the inputs of both norms go (4h) and gradients of the projection's and of FC2's output come (4h);
@@ -125,7 +131,7 @@ RC_GTEST_PROP(ActivationProperties, WeightGradientsOfGptWaitWith32sbh, ()) {
 TEST(Activations, WeightGradientsOfLlamaWaitWithAllButTheLogSumExp) {
   const Model m = llama3_8b();
   const Training training{.sequence_length = 4096, .global_batch = 1};
-  EXPECT_EQ(released_after_input_gradient(m, {}, training), bytes(4 * m.heads * 4096));
+  EXPECT_EQ(freed_early(m, training), bytes(4 * m.heads * 4096));
 }
 
 // With full recompute 2sbh were kept and 32sbh wait.
@@ -133,7 +139,7 @@ TEST(Activations, WeightGradientsWaitWithMoreThanRecomputeKeeps) {
   const Model m = gpt(4, 1024, 16);
   Training training = megatron_2022(1);
   training.recompute = Recompute::full;
-  EXPECT_EQ(released_after_input_gradient(m, {}, training), bytes((2 - 32) * training.sequence_length * m.hidden));
+  EXPECT_EQ(freed_early(m, training), bytes((2 - 32) * training.sequence_length * m.hidden));
 }
 
 // Korthikanti's 34/t and 10 + 24/t bytes, for 96 layers of GPT-3's width at 4096 tokens on 8 ranks.
@@ -291,9 +297,7 @@ TEST(Chunks, WaitForWeightGradientsWithTheirLayers) {
   const Model m = deepseek_v3();
   const Training training{.sequence_length = 4096, .global_batch = 1};
   const ChunkSpan chunk{.first_layer = 2, .layers = 3};  // one dense layer, two of experts
-  const LayerKind experts{.experts = true};
-  const Bytes released =
-      released_after_input_gradient(m, {}, training) + 2 * released_after_input_gradient(m, {}, training, experts);
+  const Bytes released = freed_early(m, training) + freed_early(m, training, 3) + freed_early(m, training, 4);
   EXPECT_EQ(waiting_for_weight_gradients(m, {}, training, chunk) + released, chunk_activations(m, {}, training, chunk));
 }
 
