@@ -31,6 +31,8 @@ std::string_view folder_of(Shelf shelf) {
       return "transports/node";
     case Shelf::network_transports:
       return "transports/network";
+    case Shelf::stacks:
+      return "stacks";
   }
   return ".";
 }
@@ -69,6 +71,8 @@ std::string_view noun(Shelf shelf) {
       return "a node's transport";
     case Shelf::network_transports:
       return "a network's transport";
+    case Shelf::stacks:
+      return "a stack";
   }
   return "";
 }

@@ -15,7 +15,7 @@
 
 namespace foretrain {
 
-enum class Shelf : std::uint8_t { scenarios, models, clusters, gpus, node_transports, network_transports };
+enum class Shelf : std::uint8_t { scenarios, models, clusters, gpus, node_transports, network_transports, stacks };
 
 class Catalogue {
  public:

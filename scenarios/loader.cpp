@@ -112,6 +112,24 @@ Model any_model() {
   return model;
 }
 
+/// The stack that a section `training` names, else the usual one.
+StackSection stack_of(const YamlNode& training, const Reading& reading) {
+  const YamlNode* given = training.find("stack");
+  const YamlNode usual{.kind = YamlNode::Kind::scalar, .place = training.place, .scalar = "megatron"};
+  const std::optional<YamlNode> map =
+      reading.catalogue.resolve(given == nullptr ? usual : *given, Shelf::stacks, "training.stack", reading.problems);
+  return map ? read_stack(*map, reading.problems) : StackSection{};
+}
+
+/// A section of a scenario over what its stack says of it.
+YamlNode over(const std::optional<YamlNode>& usual, const YamlNode& section) {
+  if (!usual || section.kind != YamlNode::Kind::map) return usual && section.entries.empty() ? *usual : section;
+  YamlNode whole = *usual;
+  overlay(whole, section);
+  whole.place = section.place;
+  return whole;
+}
+
 Scenario read(const YamlNode& root, const std::string& stem, const Reading& reading) {
   Problems& problems = reading.problems;
   MapReader top(root, "", problems);
@@ -145,8 +163,10 @@ Scenario read(const YamlNode& root, const std::string& stem, const Reading& read
     scenario.cluster = std::move(read_section.cluster);
     scenario.gpus = read_section.gpus;
   }
-  scenario.training = read_training(section(training), problems);
-  scenario.plan = read_plan(section(parallelism), scenario.gpus, scenario.training, scenario.model, problems);
+  StackSection stack = stack_of(section(training), reading);
+  scenario.training = read_training(over(stack.training, section(training)), std::move(stack.stack), problems);
+  scenario.plan = read_plan(over(stack.parallelism, section(parallelism)), scenario.gpus, scenario.training,
+                            scenario.model, problems);
   scenario.network = read_network(section(network), scenario.cluster, problems);
   top.finish();
   check_plan(scenario, {&root, model_map ? &*model_map : nullptr, cluster_map ? &*cluster_map : nullptr}, problems);

@@ -14,10 +14,10 @@ bool plays_blocks(ScheduleKind kind) {
          kind == ScheduleKind::dualpipev;
 }
 
-Overlap read_overlap(const YamlNode* map, ScheduleKind kind, Stack stack, Problems& problems) {
+Overlap read_overlap(const YamlNode* map, ScheduleKind kind, Framework framework, Problems& problems) {
   // Megatron-Core waits for pipeline sends in 1F1B only, where both neighbours exchange in one call; DeepSpeed's
   // `overlap_comm` is off. A forward and a backward in one block are there to hide each other's experts' traffic.
-  Overlap overlap{.dp = stack != Stack::deepspeed,
+  Overlap overlap{.dp = framework != Framework::deepspeed,
                   .tp = false,
                   .pp = kind != ScheduleKind::one_f_one_b && kind != ScheduleKind::gpipe,
                   .ep = plays_blocks(kind)};
@@ -44,14 +44,14 @@ void read_order(MapReader& reader, Plan& plan, Problems& problems) {
 
 /// Parameters whose gradients go in one call: Megatron-Core max(40 million, a million a replica); DeepSpeed
 /// `reduce_bucket_size` 5e8; PyTorch DDP 25 MiB, here of fp32.
-std::int64_t usual_bucket(Stack stack, std::int64_t replicas) {
-  switch (stack) {
-    case Stack::megatron:
-    case Stack::nanotron:
+std::int64_t usual_bucket(Framework framework, std::int64_t replicas) {
+  switch (framework) {
+    case Framework::megatron:
+    case Framework::nanotron:
       return std::max<std::int64_t>(40'000'000, 1'000'000 * replicas);
-    case Stack::deepspeed:
+    case Framework::deepspeed:
       return 500'000'000;
-    case Stack::fsdp:
+    case Framework::fsdp:
       return std::int64_t{25} * 1024 * 1024 / 4;
   }
   return 40'000'000;
@@ -59,12 +59,14 @@ std::int64_t usual_bucket(Stack stack, std::int64_t replicas) {
 
 /// What gradients are accumulated and reduced in. DeepSpeed's fp16 and bf16 engines keep them in half precision.
 Precision usual_gradients(const Training& training) {
-  const bool half = training.stack == Stack::deepspeed && training.precision != Precision::fp32;
+  const bool half = training.stack.framework == Framework::deepspeed && training.precision != Precision::fp32;
   return half ? (training.precision == Precision::fp16 ? Precision::fp16 : Precision::bf16) : Precision::fp32;
 }
 
 /// How the training software works on its logits if nothing is said (docs/memory.md).
-LossKernel usual_loss(Stack stack) { return stack == Stack::fsdp ? LossKernel::eager : LossKernel::unfused; }
+LossKernel usual_loss(Framework framework) {
+  return framework == Framework::fsdp ? LossKernel::eager : LossKernel::unfused;
+}
 
 void read_sharding(MapReader& reader, Plan& plan, Problems& problems) {
   if (const YamlNode* map = reader.child("hsdp")) {
@@ -104,16 +106,17 @@ void refuse_offload(MapReader& reader) {
 
 }  // namespace
 
-Training read_training(const YamlNode& map, Problems& problems) {
+Training read_training(const YamlNode& map, Stack stack, Problems& problems) {
   MapReader reader(map, "training", problems);
   Training training;
+  training.stack = std::move(stack);
   training.sequence_length = reader.integer("sequence_length", tokens_range);
   training.global_batch = reader.integer("global_batch", tokens_range);
   training.microbatch = reader.integer("microbatch", {1, 65536}, 1);
   training.precision = reader.choice<Precision>("precision", words_of<Precision>(all_precisions), Precision::bf16);
+  reader.child("stack");  // read already
   const Words<Precision> gradient_words = {
       {"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp16", Precision::fp16}};
-  training.stack = reader.choice<Stack>("stack", words_of<Stack>(all_stacks), Stack::megatron);
   training.gradients = reader.choice<Precision>("gradients", gradient_words, usual_gradients(training));
   training.recompute = reader.choice<Recompute>("recompute", words_of<Recompute>(all_recomputes), Recompute::none);
   training.recompute_modules = reader.choices<RecomputeModule>(
@@ -123,7 +126,8 @@ Training read_training(const YamlNode& map, Problems& problems) {
   training.recompute_method = reader.choice<RecomputeMethod>(
       "recompute_method", words_of<RecomputeMethod>(all_recompute_methods), RecomputeMethod::uniform);
   training.recompute_layers = reader.integer("recompute_layers", {1, 16384}, 1);
-  training.loss = reader.choice<LossKernel>("loss", words_of<LossKernel>(all_loss_kernels), usual_loss(training.stack));
+  training.loss =
+      reader.choice<LossKernel>("loss", words_of<LossKernel>(all_loss_kernels), usual_loss(training.stack.framework));
   training.moments =
       reader.choice<Precision>("moments", {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}}, Precision::fp32);
   training.compiled = reader.boolean("compiled", false);
@@ -146,7 +150,7 @@ Plan read_plan(const YamlNode& map, std::int64_t gpus, const Training& training,
   // Megatron-Core splits experts over TP unless told otherwise; recipes that spread them over EP tell it so.
   plan.etp = reader.integer("etp", group_range, model.experts && plan.ep == 1 ? plan.tp : 1);
   plan.sequence_parallel = reader.boolean("sequence_parallel", plan.tp > 1);
-  plan.zero = static_cast<int>(reader.integer("zero", {0, 3}, training.stack == Stack::fsdp ? 3 : 1));
+  plan.zero = static_cast<int>(reader.integer("zero", {0, 3}, training.stack.framework == Framework::fsdp ? 3 : 1));
   plan.schedule = read_schedule(reader.child("schedule"), plan.pp, problems);
   read_sharding(reader, plan, problems);
   plan.context = reader.choice<ContextExchange>("context", words_of<ContextExchange>(all_context_exchanges),
@@ -154,9 +158,9 @@ Plan read_plan(const YamlNode& map, std::int64_t gpus, const Training& training,
   read_experts(reader.child("experts"), plan, problems);
   plan.stage_layers = reader.integers("stage_layers", {0, 16384}, plan.stage_layers);
   read_order(reader, plan, problems);
-  plan.overlap = read_overlap(reader.child("overlap"), plan.schedule.kind, training.stack, problems);
-  plan.bucket_parameters =
-      reader.integer("bucket_parameters", {1, std::int64_t{1} << 40}, usual_bucket(training.stack, plan.replicas()));
+  plan.overlap = read_overlap(reader.child("overlap"), plan.schedule.kind, training.stack.framework, problems);
+  plan.bucket_parameters = reader.integer("bucket_parameters", {1, std::int64_t{1} << 40},
+                                          usual_bucket(training.stack.framework, plan.replicas()));
   refuse_offload(reader);
   reader.finish();
   return plan;

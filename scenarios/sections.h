@@ -47,7 +47,13 @@ struct ClusterSection {
 /// A resolved cluster. `path` is "cluster" in a scenario, where `gpus` is needed, and "" for a cluster by itself.
 [[nodiscard]] ClusterSection read_cluster(const YamlNode& map, const std::string& path, bool with_gpus,
                                           const Reading& reading);
-[[nodiscard]] Training read_training(const YamlNode& map, Problems& problems);
+/// A resolved stack, and what it says of the sections `training` and `parallelism`, which lies under the scenario's.
+struct StackSection {
+  Stack stack;
+  std::optional<YamlNode> training, parallelism;
+};
+[[nodiscard]] StackSection read_stack(const YamlNode& map, Problems& problems);
+[[nodiscard]] Training read_training(const YamlNode& map, Stack stack, Problems& problems);
 /// Defaults depend on the training software and on whether the model has experts.
 [[nodiscard]] Plan read_plan(const YamlNode& map, std::int64_t gpus, const Training& training, const Model& model,
                              Problems& problems);

@@ -80,14 +80,23 @@ std::string write_transport(const Transport& t) {
              w.in_network_reduction);
 }
 
+std::string write_stack(const Stack& s) {
+  return fmt::format(
+      "  stack:\n    name: {}\n    framework: {}\n    attention_rate: {}\n    memory_traffic: {}\n"
+      "    expert_traffic: {}\n    overhead: {}\n    tp_time: {}\n    ep_time: {}\n    host_layer: {}\n"
+      "    host_expert_layer: {}\n    late_output_gradient: {}\n    scattered_messages: {}\n",
+      word(s.name), to_text(s.framework), s.attention_rate, s.memory_traffic, s.expert_traffic, s.overhead, s.tp_time,
+      s.ep_time, to_text(s.host_layer), to_text(s.host_expert_layer), s.late_output_gradient, s.scattered_messages);
+}
+
 std::string write_training(const Training& t) {
   return fmt::format(
       "training:\n  sequence_length: {}\n  global_batch: {}\n  microbatch: {}\n  precision: {}\n  gradients: {}\n"
       "  recompute: {}\n  recompute_modules: {}\n  recompute_method: {}\n  recompute_layers: {}\n  attention: {}\n"
-      "  stack: {}\n  loss: {}\n  moments: {}\n  compiled: {}\n  attention_flops: {}\n",
+      "{}  loss: {}\n  moments: {}\n  compiled: {}\n  attention_flops: {}\n",
       t.sequence_length, t.global_batch, t.microbatch, to_text(t.precision), to_text(t.gradients), to_text(t.recompute),
       list(t.recompute_modules), to_text(t.recompute_method), t.recompute_layers, to_text(t.attention),
-      to_text(t.stack), to_text(t.loss), to_text(t.moments), t.compiled,
+      write_stack(t.stack), to_text(t.loss), to_text(t.moments), t.compiled,
       word_for(attention_flops_words(), t.attention_flops));
 }
 

@@ -221,20 +221,6 @@ std::string_view to_text(RecomputeMethod method) {
   return "";
 }
 
-std::string_view to_text(Stack stack) {
-  switch (stack) {
-    case Stack::megatron:
-      return "megatron";
-    case Stack::deepspeed:
-      return "deepspeed";
-    case Stack::fsdp:
-      return "fsdp";
-    case Stack::nanotron:
-      return "nanotron";
-  }
-  return "";
-}
-
 std::string_view to_text(LossKernel loss) {
   switch (loss) {
     case LossKernel::fused:

@@ -17,6 +17,7 @@
 #include "sim/communicator.h"
 #include "workloads/model.h"
 #include "workloads/schedules/action.h"
+#include "workloads/stack.h"
 
 namespace foretrain {
 
@@ -47,8 +48,6 @@ enum class ScheduleKind : std::uint8_t {
   file
 };
 enum class Axis : std::uint8_t { tp, cp, ep, dp, pp };
-/// The training software, as far as memory and communication depend on it (docs/memory.md).
-enum class Stack : std::uint8_t { megatron, deepspeed, fsdp, nanotron };
 /// How the loss works on its logits.
 enum class LossKernel : std::uint8_t { fused, unfused, eager, parallel };
 /// What context-parallel ranks exchange: K and V around a ring beside the attention (zig-zag chunks), all K and V
@@ -79,7 +78,6 @@ inline constexpr ScheduleKind all_schedule_kinds[] = {ScheduleKind::gpipe,
                                                       ScheduleKind::dualpipev,
                                                       ScheduleKind::file};
 inline constexpr RecomputeMethod all_recompute_methods[] = {RecomputeMethod::uniform, RecomputeMethod::block};
-inline constexpr Stack all_stacks[] = {Stack::megatron, Stack::deepspeed, Stack::fsdp, Stack::nanotron};
 inline constexpr LossKernel all_loss_kernels[] = {LossKernel::fused, LossKernel::unfused, LossKernel::eager,
                                                   LossKernel::parallel};
 inline constexpr ContextExchange all_context_exchanges[] = {ContextExchange::ring, ContextExchange::all_gather,
@@ -96,7 +94,6 @@ inline constexpr Axis all_axes[] = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis
 [[nodiscard]] std::string_view to_text(ScheduleKind);
 [[nodiscard]] std::string_view to_text(Axis);
 [[nodiscard]] std::string_view to_text(RecomputeMethod);
-[[nodiscard]] std::string_view to_text(Stack);
 [[nodiscard]] std::string_view to_text(LossKernel);
 [[nodiscard]] std::string_view to_text(ContextExchange);
 [[nodiscard]] std::string_view to_text(ExpertExchange);
@@ -113,7 +110,7 @@ struct Training {
   RecomputeMethod recompute_method = RecomputeMethod::uniform;                    ///< for `full`
   std::int64_t recompute_layers = 1;  ///< for `full`: of a group, or of a stage's start
   AttentionKernel attention = AttentionKernel::flash;
-  Stack stack = Stack::megatron;
+  Stack stack = {};
   LossKernel loss = LossKernel::unfused;
   AttentionFlops attention_flops = AttentionFlops::full;  ///< how MFU counts causal attention
   Precision moments = Precision::fp32;  ///< of the optimizer; bf16 with Megatron-Core's precision-aware one

@@ -188,13 +188,13 @@ void expect_context(const Result& r) {
 /// experts that only one rank holds, none.
 void expect_data_parallel(const Result& r) {
   const Scenario& s = r.scenario;
-  if (s.plan.replicas() == 1 || s.training.stack == Stack::fsdp) return;
+  if (s.plan.replicas() == 1 || s.training.stack.framework == Framework::fsdp) return;
   RankParameters held;  // by the ranks of a pipeline
   for (std::int64_t stage = 0; stage < s.plan.stages(); ++stage) held += stage_rank_parameters(s.model, s.plan, stage);
   const double holders = s.plan.schedule.kind == ScheduleKind::dualpipe ? 2 : 1;
   const double shared = holders * static_cast<double>(s.plan.expert_replicas() > 1 ? held.total() : held.dense);
   const double gradient = s.training.gradients == Precision::fp32 ? 4 : 2;
-  const bool all = s.plan.zero == 0 || s.training.stack == Stack::deepspeed;
+  const bool all = s.plan.zero == 0 || s.training.stack.framework == Framework::deepspeed;
   expect_close(sent(r, "dp", all ? "all_reduce" : "reduce_scatter"), gradient * shared, "gradients");
   expect_close(sent(r, "dp", "all_gather"), s.plan.zero > 0 ? 2 * shared : 0, "parameters");
   // Together the ranks of TP, EP and ETP hold the model, and copies of what is not split: norms, biases, router, MLA's
@@ -214,13 +214,13 @@ void expect_states(const Result& r) {
   };
   const double gradient = s.training.gradients == Precision::fp32 ? 4 : 2;
   const double d = static_cast<double>(s.plan.shard_ranks());
-  if (s.training.stack == Stack::fsdp) {  // fp32 throughout, all in shards
+  if (s.training.stack.framework == Framework::fsdp) {  // fp32 throughout, all in shards
     EXPECT_NEAR(part(MemoryPart::gradients), part(MemoryPart::parameters), 64);
     EXPECT_NEAR(part(MemoryPart::optimizer), 2 * part(MemoryPart::parameters), 64);
     EXPECT_NEAR(part(MemoryPart::parameters), 4 * static_cast<double>(stage_parameters(s.model, s.plan, 0)) / d, 64);
     return;
   }
-  if (s.training.stack != Stack::megatron) return;
+  if (s.training.stack.framework != Framework::megatron) return;
   expect_close(part(MemoryPart::gradients), part(MemoryPart::parameters) * gradient / 2, "gradients");
   const double optimizer = s.training.moments == Precision::bf16 ? 8 : 12;
   const double least = part(MemoryPart::parameters) * optimizer / 2 / (s.plan.zero > 0 ? d : 1);

@@ -102,7 +102,7 @@ TEST(Settings, ReachEveryPartOfThePlan) {
                                   "parallelism.experts.capacity=1.5",
                                   "parallelism.stage_layers=[32]",
                                   "parallelism.overlap.ep=true"});
-  EXPECT_EQ(s.training.stack, Stack::deepspeed);
+  EXPECT_EQ(s.training.stack.framework, Framework::deepspeed);
   EXPECT_EQ(s.training.loss, LossKernel::fused);
   EXPECT_EQ(s.training.recompute_method, RecomputeMethod::block);
   EXPECT_EQ(s.training.recompute_layers, 3);

@@ -106,7 +106,7 @@ inline void draw_sharding(Drawn& d) {
     p.hsdp_shard = *rc::gen::inRange<std::int64_t>(1, p.replicas() + 1);
     while (p.replicas() % p.hsdp_shard != 0) --p.hsdp_shard;
   }
-  d.training.stack = *rc::gen::elementOf(std::vector(std::begin(all_stacks), std::end(all_stacks)));
+  d.training.stack.framework = *rc::gen::elementOf(std::vector(std::begin(all_frameworks), std::end(all_frameworks)));
 }
 
 inline void draw_training(Drawn& d) {
@@ -139,8 +139,9 @@ inline std::string described(const Drawn& d) {
              to_text(p.experts)) +
          fmt::format(" | {} v {} zero {} hsdp {} sync {} {} | microbatch {} batch {} {} recompute {} {} {}:{}",
                      to_text(p.schedule.kind), p.schedule.virtual_stages, p.zero, p.hsdp_shard,
-                     to_text(p.gradient_sync), to_text(t.stack), t.microbatch, t.global_batch, to_text(t.precision),
-                     to_text(t.recompute), to_text(t.recompute_method), t.recompute_layers, modules);
+                     to_text(p.gradient_sync), to_text(t.stack.framework), t.microbatch, t.global_batch,
+                     to_text(t.precision), to_text(t.recompute), to_text(t.recompute_method), t.recompute_layers,
+                     modules);
 }
 
 inline Drawn any_drawn() {

@@ -378,7 +378,7 @@ RC_GTEST_PROP(AnyPlan, ReducesItsGradientsAndGathersItsParameters, ()) {
   const std::int64_t times = each ? microbatches(d.plan, d.training) : holders(d);
   const auto expect = [&](Slot slot, std::int64_t ranks, std::int64_t parameters) {
     const bool reduces = ranks > 1;
-    const bool all = d.plan.zero == 0 || (d.training.stack == Stack::deepspeed && d.plan.zero < 3);
+    const bool all = d.plan.zero == 0 || (d.training.stack.framework == Framework::deepspeed && d.plan.zero < 3);
     const Collective op = all ? Collective::all_reduce : Collective::reduce_scatter;
     RC_ASSERT(sum_of(sent, {slot}, op) == (reduces ? gradient_bytes(d.training) * parameters / holders(d) * times : 0));
     const std::int64_t element = activation_bytes(d.training.precision);
@@ -422,7 +422,7 @@ RC_GTEST_PROP(AnyPlan, FullyShardedUnitsAreGatheredTwice, ()) {
   const bool again = d.plan.sharding.reshard_after_forward;
   const auto expected = [&](std::int64_t whole, std::int64_t root) {
     const std::int64_t layers = whole - root;
-    return m * (again ? 2 * layers + (d.training.stack == Stack::fsdp ? 1 : 2) * root : whole);
+    return m * (again ? 2 * layers + (d.training.stack.framework == Framework::fsdp ? 1 : 2) * root : whole);
   };
   const Messages sent = messages_of(workload_of(d, StageCost{}));
   const std::int64_t element = activation_bytes(d.training.precision);

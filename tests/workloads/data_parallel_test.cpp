@@ -67,7 +67,7 @@ TEST(Hsdp, ExpertsAreShardedInsideASetAndSummedAcross) {
 TEST(GradientSync, OnceAStepHoldsSumsOfWholeGradients) {
   const Model m = llama({4, 256, 512, 8, 8, 1024});
   Plan plan{.dp = 2, .zero = 3, .gradient_sync = GradientSync::last};
-  const Training training{.sequence_length = 128, .global_batch = 6, .stack = Stack::fsdp};
+  const Training training{.sequence_length = 128, .global_batch = 6, .stack = {.framework = Framework::fsdp}};
   const std::int64_t unit = std::max(m.layer_parameters({}), m.output_parameters());
   EXPECT_EQ(most_held(program_of(m, plan, training), "gradients") - m.parameters() * 4 / 2,
             4 * m.parameters() + 2 * unit);

@@ -43,22 +43,23 @@ Model gpt_of(std::int64_t layers, std::int64_t hidden) {
 /// own ZeRO 1 and 2 all-reduce and gather, 3 N; PyTorch keeps the root's parameters from forward to backward.
 TEST(WorkedNumbers, TrafficOfZero) {
   const Model model = gpt_of(4, 256);
-  const auto moved = [&](int zero, Stack stack) {
+  const auto moved = [&](int zero, Framework framework) {
     const Plan plan{.dp = 64, .zero = zero};
-    const Training training{.sequence_length = 64, .global_batch = 64, .gradients = Precision::bf16, .stack = stack};
+    const Training training{
+        .sequence_length = 64, .global_batch = 64, .gradients = Precision::bf16, .stack = {.framework = framework}};
     const double parameters = static_cast<double>(stage_parameters(model, plan, 0));
     return elements_moved(sent(model, plan, training, Slot::dp), 2) / parameters;
   };
-  EXPECT_DOUBLE_EQ(moved(0, Stack::megatron), 2);
-  EXPECT_DOUBLE_EQ(moved(1, Stack::megatron), 2);
-  EXPECT_DOUBLE_EQ(moved(2, Stack::megatron), 2);
-  EXPECT_DOUBLE_EQ(moved(3, Stack::megatron), 3);
-  EXPECT_DOUBLE_EQ(moved(0, Stack::deepspeed), 2);
-  EXPECT_DOUBLE_EQ(moved(1, Stack::deepspeed), 3);
-  EXPECT_DOUBLE_EQ(moved(2, Stack::deepspeed), 3);
-  EXPECT_DOUBLE_EQ(moved(3, Stack::deepspeed), 3);
+  EXPECT_DOUBLE_EQ(moved(0, Framework::megatron), 2);
+  EXPECT_DOUBLE_EQ(moved(1, Framework::megatron), 2);
+  EXPECT_DOUBLE_EQ(moved(2, Framework::megatron), 2);
+  EXPECT_DOUBLE_EQ(moved(3, Framework::megatron), 3);
+  EXPECT_DOUBLE_EQ(moved(0, Framework::deepspeed), 2);
+  EXPECT_DOUBLE_EQ(moved(1, Framework::deepspeed), 3);
+  EXPECT_DOUBLE_EQ(moved(2, Framework::deepspeed), 3);
+  EXPECT_DOUBLE_EQ(moved(3, Framework::deepspeed), 3);
   const double root = static_cast<double>(model.embedding_parameters()) / static_cast<double>(model.parameters());
-  EXPECT_DOUBLE_EQ(moved(3, Stack::fsdp), 3 - root);
+  EXPECT_DOUBLE_EQ(moved(3, Framework::fsdp), 3 - root);
 }
 
 /// Microbatch 4, sequence 8,192, hidden 8,192, bf16, 8 ranks. TP: four all-reduces of b s h a layer, each moving

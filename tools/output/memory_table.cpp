@@ -35,7 +35,7 @@ std::string largest_parts(const MemoryResult& memory) {
 /// What the figures rest on where a scenario need not say it.
 std::string assumptions(const Scenario& s) {
   std::string text = fmt::format("stack {}, {} loss, {} gradients, {} attention, ZeRO {}, recompute {}",
-                                 to_text(s.training.stack), to_text(s.training.loss), to_text(s.training.gradients),
+                                 s.training.stack.name, to_text(s.training.loss), to_text(s.training.gradients),
                                  to_text(s.training.attention), s.plan.zero, to_text(s.training.recompute));
   if (s.model.experts && s.plan.expert_capacity == 0)
     text += fmt::format(", dropless experts at {:.2f} of the mean load", expert_load(s.plan));

@@ -33,7 +33,7 @@ RankParameters ends_parameters(const Model& model, const Plan& plan, std::int64_
 
 bool accumulates_in_product(const Training& training) {
   // Unfused attention: a stack older than Transformer Engine.
-  return training.stack == Stack::megatron && training.attention == AttentionKernel::flash &&
+  return training.stack.framework == Framework::megatron && training.attention == AttentionKernel::flash &&
          training.gradients == Precision::fp32 && training.precision != Precision::fp32;
 }
 

@@ -23,7 +23,7 @@ void add_attention(LayerTable& t, const Model& model, const Plan& plan, const Tr
   const std::int64_t g = product_input_bytes(training.precision);
   t.attention_norm_input = e * model.hidden * s.sequence_tokens;
   // Nanotron saves what it gathered for the product, not the shard.
-  const bool gathered = training.stack == Stack::nanotron;
+  const bool gathered = training.stack.framework == Framework::nanotron;
   t.attention_norm_output = g * model.hidden * (gathered ? s.tokens : s.sequence_tokens);
   t.qkv = e * (w.qkv() + (model.qk_norm ? w.query + w.key : 0)) * s.tokens;
   if (model.latent) {
@@ -99,7 +99,8 @@ std::int64_t expert_tokens(const Model& model, const Plan& plan, const Training&
 }
 
 bool unfused_gate(const Training& training) {
-  return training.stack == Stack::nanotron || (training.stack == Stack::fsdp && !training.compiled);
+  return training.stack.framework == Framework::nanotron ||
+         (training.stack.framework == Framework::fsdp && !training.compiled);
 }
 
 LayerTable whole_table(const Model& model, const Plan& plan, const Training& training, LayerKind kind) {

@@ -26,7 +26,7 @@ std::int64_t communicator_kinds(const Model& model, const Plan& plan) {
 Bytes allocator_slack(Bytes allocated, const Training& training) {
   // Reserved over allocated: torchtitan 1.061, nanotron 1.074, SimuMax 1.05, Megatron Bridge 1.03 (medians).
   // DeepSpeed's 3D runs come out at 1.115 (66 rows of BigScience).
-  const double slack = training.stack == Stack::deepspeed ? 0.115 : 0.065;
+  const double slack = training.stack.framework == Framework::deepspeed ? 0.115 : 0.065;
   return bytes_rounded(slack * static_cast<double>(allocated.count()));
 }
 

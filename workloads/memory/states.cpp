@@ -15,16 +15,17 @@ Recipe recipe_of(const Plan& plan, const Training& training) {
   const std::int64_t moments = training.moments == Precision::fp32 ? 8 : 4;
   const std::int64_t gradients = gradient_bytes(training);
   // PyTorch's FSDP keeps fp32 parameters and casts what it gathers: no master copy, gradients as the parameters.
-  if (training.stack == Stack::fsdp || whole) return {.parameters = 4, .gradients = 4, .optimizer = moments};
+  if (training.stack.framework == Framework::fsdp || whole)
+    return {.parameters = 4, .gradients = 4, .optimizer = moments};
   // Two moments and an fp32 master copy (Rajbhandari 2020, section 3.1). fp8 weights are 1 byte in either orientation.
   Recipe recipe{.parameters = 2, .gradients = gradients, .optimizer = 4 + moments};
-  if (training.stack == Stack::megatron) return recipe;
+  if (training.stack.framework == Framework::megatron) return recipe;
   // DeepSpeed and nanotron accumulate in fp32 beside the half-precision gradients that the products make. Nanotron
   // frees these at once, but for the buckets of PyTorch's DDP, which it needs with more than one replica.
-  const bool half_stay = training.stack == Stack::deepspeed || plan.replicas() > 1;
+  const bool half_stay = training.stack.framework == Framework::deepspeed || plan.replicas() > 1;
   if (gradients == 4 && half_stay) recipe.gradients = 4 + 2;
   // DeepSpeed's optimizer holds fp32 gradients, too (DeepSpeed pull 5099: 4 + 16/d).
-  if (training.stack == Stack::deepspeed) recipe.optimizer += 4;
+  if (training.stack.framework == Framework::deepspeed) recipe.optimizer += 4;
   return recipe;
 }
 
@@ -47,8 +48,8 @@ StateBytes state_bytes(const RankParameters& parameters, const Plan& plan, const
 }
 
 Bytes step_temporaries(const RankParameters& parameters, const Plan& plan, const Training& training) {
-  if (training.stack == Stack::fsdp || training.precision == Precision::fp32) return {};
-  const bool half_gradients = gradient_bytes(training) == 2 && training.stack != Stack::deepspeed;
+  if (training.stack.framework == Framework::fsdp || training.precision == Precision::fp32) return {};
+  const bool half_gradients = gradient_bytes(training) == 2 && training.stack.framework != Framework::deepspeed;
   if (!half_gradients && training.moments == Precision::fp32) return {};
   return bytes(4 * (plan.zero >= 1 ? owned(parameters, plan) : parameters.total()));
 }

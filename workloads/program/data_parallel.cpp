@@ -40,7 +40,7 @@ std::vector<std::int32_t> DataParallelWriter::chunks_by_stage() const {
 /// (`--ddp-bucket-size`, `align_grad_reduce`). The others cut everywhere.
 bool DataParallelWriter::cuts_buckets(std::int32_t chunk) const {
   if (!plan().overlap.dp || held_twice()) return false;
-  return stage_.in.training.stack != Stack::megatron || (stage_.rank == 0 && chunk == 0);
+  return stage_.in.training.stack.framework != Framework::megatron || (stage_.rank == 0 && chunk == 0);
 }
 
 /// Of an action that makes gradients of weights. In a pipeline, fully sharded chunks reduce once a step too
@@ -55,7 +55,7 @@ bool DataParallelWriter::stays_after_forward(const Action& a, std::size_t unit) 
   if (!plan().sharding.reshard_after_forward) return true;
   const bool root = (stage_.is_first(a.chunk) && unit == Stage::unit_of_embedding) ||
                     (stage_.is_last(a.chunk) && unit == stage_.unit_of_output(a.chunk));
-  return root && stage_.in.training.stack == Stack::fsdp;
+  return root && stage_.in.training.stack.framework == Framework::fsdp;
 }
 
 Bytes DataParallelWriter::parameter_bytes(const RankParameters& p) const {
@@ -202,7 +202,8 @@ std::optional<Event> DataParallelWriter::reduce_over(const Holders& holders, std
   const std::int64_t element = gradient_bytes(stage_.in.training);
   std::optional<Event> inside;
   if (holders.shards > 1) {
-    const bool all = plan().zero == 0 || (stage_.in.training.stack == Stack::deepspeed && plan().zero < 3);
+    const bool all =
+        plan().zero == 0 || (stage_.in.training.stack.framework == Framework::deepspeed && plan().zero < 3);
     const Collective op = all ? Collective::all_reduce : Collective::reduce_scatter;
     inside = track_.call(holders.inside, "gradients", op, bytes(element * parameters), where);
   }

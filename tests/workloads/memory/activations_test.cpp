@@ -224,7 +224,7 @@ TEST(Activations, EverySecondProduct) {
                     .global_batch = 1,
                     .recompute = Recompute::selective,
                     .recompute_modules = {RecomputeModule::matmul},
-                    .stack = Stack::fsdp,
+                    .stack = {.framework = Framework::fsdp},
                     .compiled = true};
   const std::int64_t kv = 1024;
   const std::int64_t compiled = 2 * 4096 + 2 * (4096 + kv) + 2 * 14336 + 2 * 4096 + 4 * 32;

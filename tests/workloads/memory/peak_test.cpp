@@ -73,7 +73,7 @@ RC_GTEST_PROP(PeakProperties, EqualsThePlayedStepForEveryRecipe, ()) {
   training.recompute = *rc::gen::element(Recompute::none, Recompute::selective, Recompute::full);
   training.recompute_method = *rc::gen::element(RecomputeMethod::uniform, RecomputeMethod::block);
   training.recompute_layers = *rc::gen::inRange<std::int64_t>(1, 4);
-  training.stack = *rc::gen::element(Stack::megatron, Stack::deepspeed, Stack::nanotron);
+  training.stack.framework = *rc::gen::element(Framework::megatron, Framework::deepspeed, Framework::nanotron);
   training.loss = *rc::gen::element(LossKernel::fused, LossKernel::unfused, LossKernel::eager);
   RC_PRE(check(model, plan, training, plan.ranks()).empty());
   RC_ASSERT(first_difference(model, plan, training) == std::nullopt);
@@ -90,7 +90,7 @@ RC_GTEST_PROP(PeakProperties, IsNearThePlayedStepOfShards, ()) {
   plan.sharding.reshard_after_forward = *rc::gen::arbitrary<bool>();
   Training training{.sequence_length = 2048, .global_batch = plan.dp * plan.pp * *rc::gen::inRange<std::int64_t>(1, 4)};
   training.recompute = *rc::gen::element(Recompute::none, Recompute::full);
-  training.stack = *rc::gen::element(Stack::fsdp, Stack::deepspeed);
+  training.stack.framework = *rc::gen::element(Framework::fsdp, Framework::deepspeed);
   const Workload w = generate(model, plan, training, h100_80gb(), any_cost(), true);
   for (std::int64_t stage = 0; stage < plan.pp; ++stage) {
     const double closed = counted(peak_memory(model, plan, training, stage).allocated());
@@ -122,7 +122,7 @@ TEST(Peak, OfLongContextIsTheLoss) {
   const Training training{.sequence_length = 32768,
                           .global_batch = 8,
                           .recompute = Recompute::full,
-                          .stack = Stack::fsdp,
+                          .stack = {.framework = Framework::fsdp},
                           .loss = LossKernel::eager};
   const PeakMemory peak = peak_memory(llama3_8b(), plan, training, 0);
   EXPECT_EQ(peak.instant, PeakInstant::loss);

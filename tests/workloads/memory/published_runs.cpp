@@ -143,7 +143,7 @@ PublishedRun nanotron(const ReferenceRow& row, PublishedRun run) {
   run.model = llama_of(row);
   run.model.tied_embeddings = run.model.hidden < 4096;  // "tied embeddings below 4B"
   run.training.gradients = Precision::fp32;
-  run.training.stack = Stack::nanotron;
+  run.training.stack.framework = Framework::nanotron;
   run.plan.stage_layers = nanotron_layers(run.model, run.plan.pp);
   run.reading = Reading::reserved;
   run.published *= gib;
@@ -153,7 +153,7 @@ PublishedRun nanotron(const ReferenceRow& row, PublishedRun run) {
 /// FSDP2 of torchtitan; GiB reserved. A pipeline's local batch is cut into as many microbatches as stages.
 PublishedRun torchtitan(const ReferenceRow& row, PublishedRun run) {
   run.model = llama_of(row);
-  run.training.stack = Stack::fsdp;
+  run.training.stack.framework = Framework::fsdp;
   run.training.gradients = Precision::fp32;
   run.training.loss = run.plan.tp > 1 ? LossKernel::parallel : LossKernel::eager;
   run.training.compiled = !has(row.at("notes"), "no torch.compile");
@@ -221,7 +221,7 @@ PublishedRun bigscience_run(std::int64_t layers, std::int64_t hidden, std::int64
   run.training.sequence_length = 2048;
   run.training.microbatch = microbatch;
   run.training.global_batch = microbatch * plan.dp * 8 * plan.pp;  // more microbatches than stages: no more alive
-  run.training.stack = Stack::deepspeed;
+  run.training.stack.framework = Framework::deepspeed;
   run.training.attention = AttentionKernel::unfused;
   run.training.recompute = Recompute::full;
   run.training.precision = bf16 ? Precision::bf16 : Precision::fp16;

@@ -81,11 +81,15 @@ TEST(States, EachStackHasItsRecipe) {
   const auto of = [](const Training& training, int zero, std::int64_t d = 8) {
     return state_bytes({.dense = 800}, {.dp = d, .zero = zero}, training).total().count();
   };
-  EXPECT_EQ(of({.gradients = Precision::bf16, .stack = Stack::deepspeed}, 1), 800 * (2 + 2) + 100 * 16);
-  EXPECT_EQ(of({.gradients = Precision::fp32, .stack = Stack::deepspeed}, 1), 800 * (2 + 2 + 4) + 100 * 16);
-  EXPECT_EQ(of({.gradients = Precision::fp32, .stack = Stack::nanotron}, 1), 800 * (2 + 4 + 2) + 100 * 12);
-  EXPECT_EQ(of({.gradients = Precision::fp32, .stack = Stack::nanotron}, 0, 1), 800 * (2 + 4 + 12));  // no DDP buckets
-  EXPECT_EQ(of({.stack = Stack::fsdp}, 3), 100 * (4 + 4 + 8));
+  EXPECT_EQ(of({.gradients = Precision::bf16, .stack = {.framework = Framework::deepspeed}}, 1),
+            800 * (2 + 2) + 100 * 16);
+  EXPECT_EQ(of({.gradients = Precision::fp32, .stack = {.framework = Framework::deepspeed}}, 1),
+            800 * (2 + 2 + 4) + 100 * 16);
+  EXPECT_EQ(of({.gradients = Precision::fp32, .stack = {.framework = Framework::nanotron}}, 1),
+            800 * (2 + 4 + 2) + 100 * 12);
+  EXPECT_EQ(of({.gradients = Precision::fp32, .stack = {.framework = Framework::nanotron}}, 0, 1),
+            800 * (2 + 4 + 12));  // no DDP buckets
+  EXPECT_EQ(of({.stack = {.framework = Framework::fsdp}}, 3), 100 * (4 + 4 + 8));
   EXPECT_EQ(of({.precision = Precision::fp8, .gradients = Precision::bf16}, 1), 800 * (1 + 1 + 2) + 100 * 12);
   EXPECT_EQ(of({.gradients = Precision::bf16, .moments = Precision::bf16}, 1), 800 * (2 + 2) + 100 * 8);
 }
@@ -95,7 +99,9 @@ TEST(States, UpdateCopiesHalfPrecisionGradients) {
   EXPECT_EQ(step_temporaries({.dense = 800}, plan, {.gradients = Precision::fp32}), Bytes());
   EXPECT_EQ(step_temporaries({.dense = 800}, plan, {.gradients = Precision::bf16}), bytes(4 * 100));
   EXPECT_EQ(step_temporaries({.dense = 800}, {}, {.gradients = Precision::bf16}), bytes(4 * 800));
-  EXPECT_EQ(step_temporaries({.dense = 800}, plan, {.gradients = Precision::bf16, .stack = Stack::deepspeed}), Bytes());
+  EXPECT_EQ(step_temporaries({.dense = 800}, plan,
+                             {.gradients = Precision::bf16, .stack = {.framework = Framework::deepspeed}}),
+            Bytes());
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ TEST(Transients, ThrowAwayGradientsAreOneAShape) {
   const std::int64_t norms = 2 * m.hidden;
   EXPECT_EQ(throw_away_gradients(m, {}, fp32), bytes(2 * (m.layer_parameters({}) - norms)));
   EXPECT_EQ(throw_away_gradients(m, {}, {.gradients = Precision::bf16}), Bytes());
-  EXPECT_EQ(throw_away_gradients(m, {}, {.gradients = Precision::fp32, .stack = Stack::fsdp}), Bytes());
+  EXPECT_EQ(throw_away_gradients(m, {}, {.gradients = Precision::fp32, .stack = {.framework = Framework::fsdp}}),
+            Bytes());
   // Of experts, one stands for all; MLA has six matrices, the shared expert and the first, dense layers their own.
   const Model v3 = deepseek_v3();
   const std::int64_t attention =
@@ -94,7 +95,7 @@ TEST(Loss, SequenceParallelHeadGathersItsInput) {
 TEST(Buffers, FsdpGathersHalfPrecisionAndReducesFp32) {
   const Model m = llama3_8b();
   const Plan plan{.dp = 8, .zero = 3};
-  const Training training{.sequence_length = 8192, .global_batch = 8, .stack = Stack::fsdp};
+  const Training training{.sequence_length = 8192, .global_batch = 8, .stack = {.framework = Framework::fsdp}};
   EXPECT_EQ(gathered_unit_bytes(m, plan, training, {}), bytes(2 * m.layer_parameters({})));
   EXPECT_EQ(unit_gradient_bytes(m, plan, training, {}), bytes((2 + 4) * m.layer_parameters({})));
   EXPECT_EQ(gathered_ends_bytes(m, plan, training, 0), bytes(2 * (m.embedding_parameters() + m.output_parameters())));
@@ -118,7 +119,8 @@ TEST(Overhead, IsSlackContextAndNcclByKind) {
   EXPECT_NEAR(counted(all_three), 5.3e9, 0.1e9);
   EXPECT_EQ(overhead_bytes(Bytes(), m, {.dp = 8}, {}), overhead_bytes(Bytes(), m, {.dp = 4096}, {}));
   EXPECT_EQ(overhead_bytes(bytes(60'000'000'000), m, {}, {}) - one_gpu, bytes(3'900'000'000));
-  EXPECT_EQ(overhead_bytes(bytes(60'000'000'000), m, {}, {.stack = Stack::deepspeed}) - one_gpu, bytes(6'900'000'000));
+  EXPECT_EQ(overhead_bytes(bytes(60'000'000'000), m, {}, {.stack = {.framework = Framework::deepspeed}}) - one_gpu,
+            bytes(6'900'000'000));
 }
 
 TEST(Verdict, HasTheBoundsOfTheStudy) {
