@@ -9,6 +9,7 @@ std::span<const Command> commands() {
       {"topology", "describes a cluster's network: counts, bisection, oversubscription", show_topology},
       {"collective", "the simulated nccl-tests table of a cluster", show_collective},
       {"schedule", "a pipeline schedule by itself: its bubble, its memory, its picture", show_schedule},
+      {"validate", "predicts published training runs and says how far off each is", validate_runs},
       {"import", "turns files of other programs into a cluster or a model", import_file},
   };
   return all;

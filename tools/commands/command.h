@@ -24,6 +24,7 @@ int show_memory(std::span<const std::string> args, const Console& console);     
 int show_topology(std::span<const std::string> args, const Console& console);    // topology.cpp
 int show_collective(std::span<const std::string> args, const Console& console);  // collective.cpp
 int show_schedule(std::span<const std::string> args, const Console& console);    // schedule.cpp
+int validate_runs(std::span<const std::string> args, const Console& console);    // validate.cpp
 int import_file(std::span<const std::string> args, const Console& console);      // import.cpp
 
 }  // namespace foretrain
