@@ -16,6 +16,7 @@ namespace foretrain {
 
 class PublishedRun {
  public:
+  PublishedRun() = default;
   explicit PublishedRun(std::map<std::string, std::string, std::less<>> cells) : cells_(std::move(cells)) {}
 
   /// What the row says; empty where it says nothing.
