@@ -21,9 +21,11 @@ std::string write_gpu(const Gpu& g) {
                                                                  to_text(g.peak_fp8), to_text(g.matmul_fp8));
   return fmt::format(
       "  gpu:\n    name: {}\n    peak: {}\n    matmul: {}\n{}    flash_attention: {}\n    memory: {}\n"
-      "    memory_achieved: {}\n    memory_size: {}\n    memory_usable: {}\n    multiprocessors: {}\n",
+      "    memory_achieved: {}\n    memory_size: {}\n    memory_usable: {}\n    multiprocessors: {}\n"
+      "    launch_gap: {}\n    host_time: {}\n",
       word(g.name), to_text(g.peak), to_text(g.matmul), fp8, to_text(g.flash_attention), to_text(g.memory),
-      to_text(g.memory_achieved), to_text(g.memory_size), to_text(g.memory_usable), g.multiprocessors);
+      to_text(g.memory_achieved), to_text(g.memory_size), to_text(g.memory_usable), g.multiprocessors,
+      to_text(g.launch_gap), g.host_time);
 }
 
 /// Every line of `text` with four blanks before it.

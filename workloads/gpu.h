@@ -21,6 +21,10 @@ struct Gpu {
   Bytes memory_size;
   Bytes memory_usable;  ///< what the framework can allocate of it
   std::int64_t multiprocessors = 0;
+  /// Between two kernels of a stream: launch, ramp up and drain of the grid (fitted in 2026 to some 550 published
+  /// training runs of CUDA GPUs).
+  Duration launch_gap = microseconds(4.6);
+  double host_time = 1;  ///< what launching takes on this GPU's host, over a usual x86 server
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 

@@ -5,7 +5,6 @@
 // it.
 #include <algorithm>
 
-#include "workloads/cost/constants.h"
 #include "workloads/cost/operators.h"
 
 namespace foretrain {
@@ -58,14 +57,14 @@ double memory_seconds(const Gpu& gpu, double traffic_bytes) {
 }
 
 Duration flash_time(const Gpu& gpu, const Attention& a, double flops, double rate_factor, double passes) {
-  const double rate = gpu.flash_attention.per_second() * head_rate(a.qk_dim) / (1 + few_keys / a.keys_met);
-  return seconds(std::max(flops / (rate_factor * rate), memory_seconds(gpu, passes * operands(a)))) + launch_gap();
+  const double rate = a.rate * gpu.flash_attention.per_second() * head_rate(a.qk_dim) / (1 + few_keys / a.keys_met);
+  return seconds(std::max(flops / (rate_factor * rate), memory_seconds(gpu, passes * operands(a)))) + gpu.launch_gap;
 }
 
 Duration unfused_time(const Gpu& gpu, const Attention& a, double flops, double score_bytes, std::int64_t kernels) {
   const double traffic = scores(a) * (score_bytes + (a.dropout ? dropout_bytes : 0));
   return seconds(flops / (unfused_rate * gpu.matmul.per_second()) + memory_seconds(gpu, traffic)) +
-         (kernels + (a.dropout ? 1 : 0)) * launch_gap();
+         (kernels + (a.dropout ? 1 : 0)) * gpu.launch_gap;
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "workloads/cost/constants.h"
 #include "workloads/cost/operators.h"
 
 namespace foretrain {
@@ -90,7 +89,7 @@ Duration gemm_time(const Gpu& gpu, const Gemm& g, Precision precision) {
   const double arithmetic_s =
       g.flops() / (large_rate(gpu, precision).per_second() * shape_efficiency(gpu, g, precision)) +
       (g.accumulate_fp32 ? accumulate_shown * output_s : 0);
-  return seconds(std::max(arithmetic_s, inputs_s + output_s)) + launch_gap();
+  return seconds(std::max(arithmetic_s, inputs_s + output_s)) + gpu.launch_gap;
 }
 
 }  // namespace foretrain

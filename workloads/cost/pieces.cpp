@@ -17,18 +17,18 @@ Duration quantise(const Gpu& gpu, const Linear& l, std::int64_t columns, Precisi
   return seconds(traffic / static_cast<double>(gpu.memory_achieved.bytes_per_s()));
 }
 
-}  // namespace
-
 Duration linear_forward(const Gpu& gpu, const Linear& l, Precision precision) {
   return gemm_time(gpu, {.m = l.tokens, .n = l.out, .k = l.in, .count = l.count}, precision) +
          quantise(gpu, l, l.in, precision);
 }
 
+/// dx = dy W^T
 Duration linear_backward_input(const Gpu& gpu, const Linear& l, Precision precision) {
   return gemm_time(gpu, {.m = l.tokens, .n = l.in, .k = l.out, .count = l.count}, precision) +
          quantise(gpu, l, l.out, precision);
 }
 
+/// dW += x^T dy, into fp32 or half-precision gradients
 Duration linear_backward_weight(const Gpu& gpu, const Linear& l, Precision precision, Precision gradients) {
   const Gemm product{.m = l.out,
                      .n = l.in,
@@ -39,11 +39,14 @@ Duration linear_backward_weight(const Gpu& gpu, const Linear& l, Precision preci
   return gemm_time(gpu, product, precision) + quantise(gpu, l, l.in, precision);
 }
 
+}  // namespace
+
 Precision unquantised(Precision precision) { return precision == Precision::fp8 ? Precision::bf16 : precision; }
 
-Duration elementwise(const Gpu& gpu, std::int64_t elements, double bytes, Precision precision) {
-  const double width = precision == Precision::fp32 ? 2 : 1;
-  return memory_bound_time(gpu, width * bytes * static_cast<double>(elements));
+Pieces Pieces::for_experts() const {
+  Pieces pieces = *this;
+  pieces.traffic = training.stack.expert_traffic;
+  return pieces;
 }
 
 PartCost Pieces::linear(const Linear& l) const { return linear(l, 1, 1); }
@@ -67,9 +70,15 @@ PartCost Pieces::unquantised_linear(const Linear& l) const {
           .backward_weight = linear_backward_weight(gpu, l, p, training.gradients)};
 }
 
+Duration Pieces::moved(double bytes) const { return memory_bound_time(gpu, traffic * bytes); }
+
+Duration Pieces::elementwise(std::int64_t elements, double bytes) const {
+  const double width = training.precision == Precision::fp32 ? 2 : 1;
+  return moved(width * bytes * static_cast<double>(elements));
+}
+
 PartCost Pieces::pass(std::int64_t elements, double bytes) const {
-  return {.forward = elementwise(gpu, elements, bytes, training.precision),
-          .backward_input = elementwise(gpu, elements, backward_traffic * bytes, training.precision)};
+  return {.forward = elementwise(elements, bytes), .backward_input = elementwise(elements, backward_traffic * bytes)};
 }
 
 PartCost Pieces::norm(std::int64_t elements) const { return pass(elements, norm_bytes); }

@@ -25,7 +25,8 @@ CoreShape core_shape(const Model& model, const Plan& plan, const Training& train
                             .qk_dim = model.qk_dim(),
                             .value_dim = model.value_dim(),
                             .kernel = training.attention,
-                            .dropout = model.dropout}};
+                            .dropout = model.dropout,
+                            .rate = training.stack.attention_rate}};
   if (plan.cp == 1) return core;
   Attention& a = core.kernel;
   switch (plan.context) {

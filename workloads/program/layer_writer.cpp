@@ -1,5 +1,7 @@
 #include "workloads/program/layer_writer.h"
 
+#include <algorithm>
+
 #include "workloads/shard.h"
 
 namespace foretrain {
@@ -32,8 +34,10 @@ ProductPair LayerWriter::attention(const LayerCost& c) const {
                    .core_again = again(RecomputeModule::attention),
                    .recompute = c.attention_recompute,
                    .input = latent_message(in.model, in.plan, in.training)};
-  if (pair.first_again) pair.recompute -= c.qkv.forward;
-  if (pair.core_again) pair.recompute -= c.core.forward;
+  // Parts are rounded one by one, so that they may be a tick more than their sum.
+  const auto take_off = [&](Duration part) { pair.recompute = std::max(Duration{}, pair.recompute - part); };
+  if (pair.first_again) take_off(c.qkv.forward);
+  if (pair.core_again) take_off(c.core.forward);
   return pair;
 }
 
