@@ -34,6 +34,7 @@ struct Stack {
 
   // Ways of working.
   bool late_output_gradient = false;  ///< the output layer's weight gradient waits for the pipeline's cool-down
+  bool prunes_recompute = false;      ///< recompute ends before a layer's last product, whose output nobody reads
   bool scattered_messages = true;     ///< a pipeline message is divided over the TP group (Narayanan 2021, section 4.1)
 
   friend bool operator==(const Stack&, const Stack&) = default;

@@ -23,7 +23,11 @@ constexpr double dropout_bytes = 4;          ///< more, in either pass; 12 and 1
 constexpr int unfused_kernels_forward = 3;   ///< scores, softmax, values
 constexpr int unfused_kernels_backward = 5;  ///< two products each for values and scores, softmax
 
-double head_rate(std::int64_t head_dim) {
+double head_rate(const Gpu& gpu, std::int64_t head_dim) {
+  if (gpu.matrix_unit > 0) {  // a head is the width of both products' blocks
+    const std::int64_t blocks = (head_dim + gpu.matrix_unit - 1) / gpu.matrix_unit;
+    return static_cast<double>(head_dim) / static_cast<double>(blocks * gpu.matrix_unit);
+  }
   if (head_dim <= 64) return narrow_head_rate;
   return head_dim > 128 ? wide_head_rate : 1;
 }
@@ -57,7 +61,8 @@ double memory_seconds(const Gpu& gpu, double traffic_bytes) {
 }
 
 Duration flash_time(const Gpu& gpu, const Attention& a, double flops, double rate_factor, double passes) {
-  const double rate = a.rate * gpu.flash_attention.per_second() * head_rate(a.qk_dim) / (1 + few_keys / a.keys_met);
+  const double rate =
+      a.rate * gpu.flash_attention.per_second() * head_rate(gpu, a.qk_dim) / (1 + few_keys / a.keys_met);
   return seconds(std::max(flops / (rate_factor * rate), memory_seconds(gpu, passes * operands(a)))) + gpu.launch_gap;
 }
 

@@ -5,8 +5,8 @@
 namespace foretrain {
 namespace {
 
-constexpr double usual_experts = 128;  ///< of which `Stack::host_expert_layer` is said
-constexpr double fp8_launches = 2;     ///< over half precision's, for experts (fitted)
+constexpr double usual_experts = 128;     ///< of which `Stack::host_expert_layer` is said
+constexpr double quantised_launches = 2;  ///< over half precision's, for experts (fitted in fp8, assumed in fp4)
 
 Duration times(Duration d, double factor) { return picoseconds(std::llround(static_cast<double>(d.ps()) * factor)); }
 
@@ -17,7 +17,7 @@ Duration host_time(const Gpu& gpu, const Model& model, const Training& training,
   const Stack& stack = training.stack;
   if (!kind.experts) return times(stack.host_layer, gpu.host_time);
   const double experts = std::sqrt(static_cast<double>(model.experts->count) / usual_experts);
-  const double launches = training.precision == Precision::fp8 ? fp8_launches : 1;
+  const double launches = quantised(training.precision) ? quantised_launches : 1;
   return times(stack.host_expert_layer, experts * launches * gpu.host_time);
 }
 

@@ -6,8 +6,8 @@
 namespace foretrain {
 
 /// What launching one pass (a forward or a backward) of a layer takes on the host: the stack's, for experts times
-/// sqrt(experts / 128), doubled by fp8 (fitted: its scales and casts are kernels of their own, for each expert), over
-/// the GPU's host. Nothing where a compiler fuses the layer.
+/// sqrt(experts / 128), doubled by fp8 and fp4 (fitted: their scales and casts are kernels of their own, for each
+/// expert), over the GPU's host. Nothing where a compiler fuses the layer.
 [[nodiscard]] Duration host_time(const Gpu& gpu, const Model& model, const Training& training, LayerKind kind);
 
 /// How much longer a pass lasts than its kernels: (device^4 + host^4)^(1/4) over device. The longer of both, and where

@@ -6,7 +6,7 @@
 
 namespace foretrain {
 
-/// What runs in bf16 in fp8 runs too: the output layer and the router.
+/// What runs in bf16 in fp8 and fp4 runs too: the output layer and the router.
 [[nodiscard]] Precision unquantised(Precision precision);
 
 /// Pieces of a training on a GPU, both ways. Passes move twice as much in backward as in forward. Memory-bound traffic

@@ -192,6 +192,72 @@ RC_GTEST_PROP(HostProperties, StretchIsBetweenTheLongerAndTheSum, ()) {
   RC_ASSERT(host_stretch(device, host + host) >= host_stretch(device, host));
 }
 
+// --- gradients ------------------------------------------------------------------------------------------------------
+
+// FSDP adds up what it has reduced: its products write half precision, whatever gradients are reduced in.
+TEST(WeightGradient, OfFsdpAccumulatesNothing) {
+  const Gpu gpu = h100_80gb();
+  Training training = short_training();
+  const Gemm product{.m = 4096, .n = 14336, .k = 4096, .over_rows = true};
+  Gemm accumulated = product;
+  accumulated.accumulate_fp32 = true;
+  EXPECT_EQ(layer_cost(gpu, llama3_8b(), {}, training).mlp_out.backward_weight,
+            gemm_time(gpu, accumulated, Precision::bf16));
+  training.stack.framework = Framework::fsdp;
+  EXPECT_EQ(layer_cost(gpu, llama3_8b(), {}, training).mlp_out.backward_weight,
+            gemm_time(gpu, product, Precision::bf16));
+}
+
+// --- precision ------------------------------------------------------------------------------------------------------
+
+// A product casts its first operand at 4 bytes x 0.6 an element; in blocks 1.3 times that.
+TEST(Quantised, RecipesDifferByTheTrafficOfTheirCasts) {
+  const Gpu gpu = h100_80gb();
+  Training training = short_training();
+  training.precision = Precision::fp8;
+  const LayerCost tensor = layer_cost(gpu, llama3_8b(), {}, training);
+  const Duration product = gemm_time(gpu, {.m = 4096, .n = 4096, .k = 14336}, Precision::fp8);
+  const double cast_s = pass_s(gpu, 0.6 * 4 * 4096 * 14336) - launch_s;
+  EXPECT_NEAR((tensor.mlp_out.forward - product).seconds(), cast_s, 2 * tick);
+  for (const Fp8Recipe recipe : {Fp8Recipe::block, Fp8Recipe::mx}) {
+    training.fp8_recipe = recipe;
+    const LayerCost blocks = layer_cost(gpu, llama3_8b(), {}, training);
+    EXPECT_NEAR((blocks.mlp_out.forward - product).seconds(), 1.3 * cast_s, 2 * tick);
+    EXPECT_EQ(blocks.core, tensor.core);
+    EXPECT_EQ(blocks.mlp_norm, tensor.mlp_norm);
+  }
+}
+
+TEST(Quantised, Fp4LeavesAttentionAndLogitsInHalfPrecision) {
+  Gpu gpu = h100_80gb();
+  gpu.matmul_fp4 = teraflops(6000);
+  Training training = short_training();
+  const LayerCost half = layer_cost(gpu, llama3_8b(), {}, training);
+  const EndCost half_ends = end_cost(gpu, llama3_8b(), {}, training);
+  training.precision = Precision::fp8;
+  training.fp8_recipe = Fp8Recipe::mx;
+  const LayerCost fp8 = layer_cost(gpu, llama3_8b(), {}, training);
+  training.precision = Precision::fp4;
+  const LayerCost fp4 = layer_cost(gpu, llama3_8b(), {}, training);
+  EXPECT_EQ(fp4.core, half.core);
+  EXPECT_EQ(end_cost(gpu, llama3_8b(), {}, training).output, half_ends.output);
+  const auto product = [&](Precision p) { return gemm_time(gpu, {.m = 4096, .n = 4096, .k = 14336}, p); };
+  EXPECT_EQ(fp8.mlp_out.forward - fp4.mlp_out.forward, product(Precision::fp8) - product(Precision::fp4));
+}
+
+// --- sinks ----------------------------------------------------------------------------------------------------------
+
+TEST(AttentionSinks, TakeLongerThanTheWholeTriangleWhateverTheWindow) {
+  Model model = llama3_8b();
+  const LayerCost plain = cost_of(model);
+  model.attention_sinks = true;
+  model.window = SlidingWindow{.tokens = 128, .full_every = 2};
+  for (const bool windowed : {false, true}) {
+    const LayerCost cost = layer_cost(h100_80gb(), model, {}, short_training(), {.windowed = windowed});
+    EXPECT_NEAR(cost.core.forward.seconds() - launch_s, 1.7 * (plain.core.forward.seconds() - launch_s), 2 * tick);
+  }
+}
+
 // --- loss -----------------------------------------------------------------------------------------------------------
 
 TEST(Loss, FusedMovesFourBytesALogitLess) {
