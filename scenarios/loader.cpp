@@ -92,10 +92,12 @@ void report(const PlanError& error, const Tree& tree, Problems& problems) {
 void check_plan(const Scenario& scenario, const Tree& tree, Problems& problems) {
   std::vector<PlanError> errors = check(scenario.model, scenario.plan, scenario.training, scenario.gpus);
   for (const NodeGroup& group : groups_of(scenario.cluster, scenario.gpus)) {
-    if (scenario.training.precision != Precision::fp8 || group.gpu.peak_fp8 != FlopRate{}) continue;
-    errors.push_back(
-        {{"training.precision", "cluster.gpu"},
-         fmt::format("fp8 on GPU '{}', which has none; allowed: bf16, fp16, fp32", shown(group.gpu.name))});
+    const Precision precision = scenario.training.precision;
+    const bool has_fp8 = group.gpu.peak_fp8 != FlopRate{}, has_fp4 = group.gpu.peak_fp4 != FlopRate{};
+    if (!quantised(precision) || (precision == Precision::fp8 ? has_fp8 : has_fp4)) continue;
+    errors.push_back({{"training.precision", "cluster.gpu"},
+                      fmt::format("{} on GPU '{}', which has none; allowed: bf16, fp16, {}fp32", to_text(precision),
+                                  shown(group.gpu.name), has_fp8 ? "fp8, " : "")});
     break;
   }
   // All are weighed before the first is noted: one broken rule must not hide another about the same key.

@@ -283,12 +283,18 @@ Gpu read_gpu(const YamlNode& map, const std::string& path, Problems& problems) {
   gpu.matmul = reader.flop_rate("matmul");
   gpu.peak_fp8 = reader.flop_rate("peak_fp8", FlopRate{});
   gpu.matmul_fp8 = reader.flop_rate("matmul_fp8", FlopRate{});
+  gpu.peak_fp4 = reader.flop_rate("peak_fp4", FlopRate{});
+  gpu.matmul_fp4 = reader.flop_rate("matmul_fp4", FlopRate{});
   gpu.flash_attention = reader.flop_rate("flash_attention");
   gpu.memory = reader.bandwidth("memory");
   gpu.memory_achieved = reader.bandwidth("memory_achieved");
   gpu.memory_size = reader.bytes_of("memory_size");
   gpu.memory_usable = reader.bytes_of("memory_usable", gpu.memory_size);
-  gpu.multiprocessors = reader.integer("multiprocessors", {1, 4096});
+  gpu.matrix_unit = reader.integer("matrix_unit", {1, 4096}, 0);
+  const std::optional<std::int64_t> none = reader.given("matrix_unit") ? std::optional<std::int64_t>(0) : std::nullopt;
+  gpu.multiprocessors = reader.integer("multiprocessors", {1, 4096}, none);
+  gpu.launch_gap = reader.duration("launch_gap", gpu.launch_gap);
+  gpu.host_time = reader.number("host_time", {0, 100}, gpu.host_time);
   const auto at_most = [&](std::string_view key, bool holds, std::string_view other) {
     const bool both_good = !problems.bad(dotted(path, key)) && !problems.bad(dotted(path, other));
     if (!holds && both_good && reader.given(key)) {
@@ -297,10 +303,15 @@ Gpu read_gpu(const YamlNode& map, const std::string& path, Problems& problems) {
   };
   at_most("memory_achieved", gpu.memory_achieved <= gpu.memory, "memory");
   at_most("memory_usable", gpu.memory_usable <= gpu.memory_size, "memory_size");
-  if (reader.given("peak_fp8") != reader.given("matmul_fp8")) {
-    reader.refuse(reader.given("peak_fp8") ? "peak_fp8" : "matmul_fp8",
-                  "stands alone; allowed: both of peak_fp8 and matmul_fp8, or neither");
-  }
+  const auto both = [&](std::string_view peak, std::string_view achieved) {
+    if (reader.given(peak) == reader.given(achieved)) return;
+    reader.refuse(reader.given(peak) ? peak : achieved,
+                  fmt::format("stands alone; allowed: both of {} and {}, or neither", peak, achieved));
+  };
+  both("peak_fp8", "matmul_fp8");
+  both("peak_fp4", "matmul_fp4");
+  if (reader.given("matrix_unit") && reader.given("multiprocessors"))
+    reader.refuse("matrix_unit", "beside multiprocessors; allowed: one of them");
   reader.finish();
   return gpu;
 }

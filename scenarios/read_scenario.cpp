@@ -114,6 +114,10 @@ Training read_training(const YamlNode& map, Stack stack, Problems& problems) {
   training.global_batch = reader.integer("global_batch", tokens_range);
   training.microbatch = reader.integer("microbatch", {1, 65536}, 1);
   training.precision = reader.choice<Precision>("precision", words_of<Precision>(all_precisions), Precision::bf16);
+  training.fp8_recipe = reader.choice<Fp8Recipe>("fp8_recipe", words_of<Fp8Recipe>(all_fp8_recipes), Fp8Recipe::tensor);
+  if (reader.given("fp8_recipe") && training.precision != Precision::fp8 && !reader.any_bad("precision"))
+    reader.refuse("fp8_recipe",
+                  fmt::format("beside precision {}; allowed: with precision fp8 only", to_text(training.precision)));
   reader.child("stack");  // read already
   const Words<Precision> gradient_words = {
       {"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp16", Precision::fp16}};

@@ -28,6 +28,7 @@ StackSection read_stack(const YamlNode& map, Problems& problems) {
   s.host_layer = reader.duration("host_layer", s.host_layer);
   s.host_expert_layer = reader.duration("host_expert_layer", s.host_expert_layer);
   s.late_output_gradient = reader.boolean("late_output_gradient", s.late_output_gradient);
+  s.prunes_recompute = reader.boolean("prunes_recompute", s.prunes_recompute);
   s.scattered_messages = reader.boolean("scattered_messages", s.scattered_messages);
   read.training = section(reader, "training");
   read.parallelism = section(reader, "parallelism");

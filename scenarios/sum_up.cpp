@@ -72,10 +72,14 @@ Breakdown scaled_by(const Breakdown& b, double f) {
           b.dp * f,      b.pp * f,        b.bubble * f, b.optimizer * f, b.other * f};
 }
 
+FlopRate peak_in(const Gpu& gpu, Precision precision) {
+  if (precision == Precision::fp8) return gpu.peak_fp8;
+  return precision == Precision::fp4 ? gpu.peak_fp4 : gpu.peak;
+}
+
 /// Mean over all GPUs of what they could do at most.
 double mean_peak(const Scenario& s) {
-  const bool fp8 = s.training.precision == Precision::fp8;
-  const auto peak_of = [&](const Gpu& gpu) { return (fp8 ? gpu.peak_fp8 : gpu.peak).per_second(); };
+  const auto peak_of = [&](const Gpu& gpu) { return peak_in(gpu, s.training.precision).per_second(); };
   const std::vector<NodeGroup> groups = groups_of(s.cluster, s.gpus);
   const double first = peak_of(groups.front().gpu);
   double mean = first;  // and what the others differ by: exact where they do not

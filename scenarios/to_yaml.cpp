@@ -16,14 +16,20 @@ std::string list(const E& values) {
 }
 
 std::string write_gpu(const Gpu& g) {
-  const std::string fp8 = g.peak_fp8 == FlopRate{} ? ""
-                                                   : fmt::format("    peak_fp8: {}\n    matmul_fp8: {}\n",
-                                                                 to_text(g.peak_fp8), to_text(g.matmul_fp8));
+  const auto quantised = [](std::string_view width, FlopRate peak, FlopRate achieved) {
+    if (peak == FlopRate{}) return std::string();
+    return fmt::format("    peak_{0}: {1}\n    matmul_{0}: {2}\n", width, to_text(peak), to_text(achieved));
+  };
+  const std::string products = quantised("fp8", g.peak_fp8, g.matmul_fp8) + quantised("fp4", g.peak_fp4, g.matmul_fp4);
+  const std::string units = g.matrix_unit > 0 ? fmt::format("matrix_unit: {}", g.matrix_unit)
+                                              : fmt::format("multiprocessors: {}", g.multiprocessors);
   return fmt::format(
       "  gpu:\n    name: {}\n    peak: {}\n    matmul: {}\n{}    flash_attention: {}\n    memory: {}\n"
-      "    memory_achieved: {}\n    memory_size: {}\n    memory_usable: {}\n    multiprocessors: {}\n",
-      word(g.name), to_text(g.peak), to_text(g.matmul), fp8, to_text(g.flash_attention), to_text(g.memory),
-      to_text(g.memory_achieved), to_text(g.memory_size), to_text(g.memory_usable), g.multiprocessors);
+      "    memory_achieved: {}\n    memory_size: {}\n    memory_usable: {}\n    {}\n"
+      "    launch_gap: {}\n    host_time: {}\n",
+      word(g.name), to_text(g.peak), to_text(g.matmul), products, to_text(g.flash_attention), to_text(g.memory),
+      to_text(g.memory_achieved), to_text(g.memory_size), to_text(g.memory_usable), units, to_text(g.launch_gap),
+      g.host_time);
 }
 
 /// Every line of `text` with four blanks before it.
@@ -84,19 +90,22 @@ std::string write_stack(const Stack& s) {
   return fmt::format(
       "  stack:\n    name: {}\n    framework: {}\n    attention_rate: {}\n    memory_traffic: {}\n"
       "    expert_traffic: {}\n    overhead: {}\n    tp_time: {}\n    ep_time: {}\n    host_layer: {}\n"
-      "    host_expert_layer: {}\n    late_output_gradient: {}\n    scattered_messages: {}\n",
+      "    host_expert_layer: {}\n    late_output_gradient: {}\n    prunes_recompute: {}\n    scattered_messages: {}\n",
       word(s.name), to_text(s.framework), s.attention_rate, s.memory_traffic, s.expert_traffic, s.overhead, s.tp_time,
-      s.ep_time, to_text(s.host_layer), to_text(s.host_expert_layer), s.late_output_gradient, s.scattered_messages);
+      s.ep_time, to_text(s.host_layer), to_text(s.host_expert_layer), s.late_output_gradient, s.prunes_recompute,
+      s.scattered_messages);
 }
 
 std::string write_training(const Training& t) {
+  const std::string recipe =
+      t.precision == Precision::fp8 ? fmt::format("  fp8_recipe: {}\n", to_text(t.fp8_recipe)) : "";
   return fmt::format(
-      "training:\n  sequence_length: {}\n  global_batch: {}\n  microbatch: {}\n  precision: {}\n  gradients: {}\n"
+      "training:\n  sequence_length: {}\n  global_batch: {}\n  microbatch: {}\n  precision: {}\n{}  gradients: {}\n"
       "  recompute: {}\n  recompute_modules: {}\n  recompute_method: {}\n  recompute_layers: {}\n  attention: {}\n"
       "{}  loss: {}\n  moments: {}\n  compiled: {}\n  attention_flops: {}\n",
-      t.sequence_length, t.global_batch, t.microbatch, to_text(t.precision), to_text(t.gradients), to_text(t.recompute),
-      list(t.recompute_modules), to_text(t.recompute_method), t.recompute_layers, to_text(t.attention),
-      write_stack(t.stack), to_text(t.loss), to_text(t.moments), t.compiled,
+      t.sequence_length, t.global_batch, t.microbatch, to_text(t.precision), recipe, to_text(t.gradients),
+      to_text(t.recompute), list(t.recompute_modules), to_text(t.recompute_method), t.recompute_layers,
+      to_text(t.attention), write_stack(t.stack), to_text(t.loss), to_text(t.moments), t.compiled,
       word_for(attention_flops_words(), t.attention_flops));
 }
 

@@ -117,8 +117,22 @@ std::string_view to_text(Precision precision) {
       return "fp16";
     case Precision::fp8:
       return "fp8";
+    case Precision::fp4:
+      return "fp4";
     case Precision::fp32:
       return "fp32";
+  }
+  return "";
+}
+
+std::string_view to_text(Fp8Recipe recipe) {
+  switch (recipe) {
+    case Fp8Recipe::tensor:
+      return "tensor";
+    case Fp8Recipe::block:
+      return "block";
+    case Fp8Recipe::mx:
+      return "mx";
   }
   return "";
 }
@@ -151,6 +165,8 @@ std::string_view to_text(RecomputeModule module) {
       return "experts";
     case RecomputeModule::matmul:
       return "matmul";
+    case RecomputeModule::projection:
+      return "projection";
   }
   return "";
 }

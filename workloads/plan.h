@@ -21,13 +21,17 @@
 
 namespace foretrain {
 
-enum class Precision : std::uint8_t { bf16, fp16, fp8, fp32 };
+enum class Precision : std::uint8_t { bf16, fp16, fp8, fp4, fp32 };
+/// How fp8 operands are scaled: by a factor a tensor (Transformer Engine's delayed and current scaling, torchao's
+/// tensorwise); a block of 128 elements (DeepSeek-V3, arXiv 2412.19437, section 3.3.2); every 32 elements (MXFP8, OCP
+/// Microscaling). fp4 is NVFP4: every 16.
+enum class Fp8Recipe : std::uint8_t { tensor, block, mx };
 enum class Recompute : std::uint8_t { none, selective, full };
 /// What `selective` recomputes. Attention core: Korthikanti 2022. Norm and activation: their outputs are made again in
 /// backward from their inputs (memory-bound, so nearly free).
-/// Latent: MLA's up-projections. MLP, experts: the whole block from its norm's output. Matmul: FSDP's per-operator
-/// policy, every second matrix product.
-enum class RecomputeModule : std::uint8_t { attention, norm, activation, latent, mlp, experts, matmul };
+/// Latent: MLA's up-projections. MLP, experts: the whole block from its norm's output. Projection: the product
+/// behind attention. Matmul: FSDP's per-operator policy, every second matrix product.
+enum class RecomputeModule : std::uint8_t { attention, norm, activation, latent, mlp, experts, matmul, projection };
 /// `uniform`: inputs of groups of `recompute_layers` layers are kept; `block`: the first `recompute_layers` of a stage
 /// are recomputed, the others keep everything (Megatron-LM, --recompute-method).
 enum class RecomputeMethod : std::uint8_t { uniform, block };
@@ -59,11 +63,13 @@ enum class ExpertExchange : std::uint8_t { all_to_all, all_gather, two_hop };
 /// When gradients of several microbatches are exchanged: after the last, or after each.
 enum class GradientSync : std::uint8_t { last, each };
 
-inline constexpr Precision all_precisions[] = {Precision::bf16, Precision::fp16, Precision::fp8, Precision::fp32};
+inline constexpr Precision all_precisions[] = {Precision::bf16, Precision::fp16, Precision::fp8, Precision::fp4,
+                                               Precision::fp32};
+inline constexpr Fp8Recipe all_fp8_recipes[] = {Fp8Recipe::tensor, Fp8Recipe::block, Fp8Recipe::mx};
 inline constexpr Recompute all_recomputes[] = {Recompute::none, Recompute::selective, Recompute::full};
 inline constexpr RecomputeModule all_recompute_modules[] = {
     RecomputeModule::attention, RecomputeModule::norm,    RecomputeModule::activation, RecomputeModule::latent,
-    RecomputeModule::mlp,       RecomputeModule::experts, RecomputeModule::matmul};
+    RecomputeModule::mlp,       RecomputeModule::experts, RecomputeModule::matmul,     RecomputeModule::projection};
 inline constexpr AttentionKernel all_attention_kernels[] = {AttentionKernel::flash, AttentionKernel::unfused};
 inline constexpr ScheduleKind all_schedule_kinds[] = {ScheduleKind::gpipe,
                                                       ScheduleKind::one_f_one_b,
@@ -88,6 +94,9 @@ inline constexpr GradientSync all_gradient_syncs[] = {GradientSync::last, Gradie
 inline constexpr Axis all_axes[] = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
 
 [[nodiscard]] std::string_view to_text(Precision);
+[[nodiscard]] std::string_view to_text(Fp8Recipe);
+/// Whether products cast their operands to fewer than 16 bits.
+[[nodiscard]] constexpr bool quantised(Precision p) { return p == Precision::fp8 || p == Precision::fp4; }
 [[nodiscard]] std::string_view to_text(Recompute);
 [[nodiscard]] std::string_view to_text(RecomputeModule);
 [[nodiscard]] std::string_view to_text(AttentionKernel);
@@ -104,7 +113,8 @@ struct Training {
   std::int64_t global_batch = 0;  ///< sequences a step
   std::int64_t microbatch = 1;    ///< sequences
   Precision precision = Precision::bf16;
-  Precision gradients = Precision::fp32;  ///< accumulated and reduced in: fp32, or bf16/fp16 for half
+  Fp8Recipe fp8_recipe = Fp8Recipe::tensor;  ///< with fp8
+  Precision gradients = Precision::fp32;     ///< accumulated and reduced in: fp32, or bf16/fp16 for half
   Recompute recompute = Recompute::none;
   std::vector<RecomputeModule> recompute_modules = {RecomputeModule::attention};  ///< for `selective`
   RecomputeMethod recompute_method = RecomputeMethod::uniform;                    ///< for `full`

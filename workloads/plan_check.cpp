@@ -345,8 +345,9 @@ void check_rest(const Plan& plan, const Training& training, Errors& errors) {
   if (!std::equal(sorted.begin(), sorted.end(), std::begin(all_axes))) {
     add(errors, {"parallelism.order"}, "order does not name every axis once; allowed: tp, cp, ep, dp, pp in any order");
   }
-  if (training.gradients == Precision::fp8) {
-    add(errors, {"training.gradients"}, "gradients fp8; allowed: fp32, bf16, fp16");
+  if (quantised(training.gradients)) {
+    add(errors, {"training.gradients"},
+        fmt::format("gradients {}; allowed: fp32, bf16, fp16", to_text(training.gradients)));
   }
   if (training.recompute_layers < 1) {
     add(errors, {"training.recompute_layers"},
@@ -354,7 +355,8 @@ void check_rest(const Plan& plan, const Training& training, Errors& errors) {
   }
   if (training.recompute == Recompute::selective && training.recompute_modules.empty()) {
     add(errors, {"training.recompute_modules", "training.recompute"},
-        "recompute selective without modules; allowed: attention, norm, activation, latent, mlp, experts, matmul");
+        "recompute selective without modules; allowed: attention, norm, activation, latent, mlp, experts, matmul, "
+        "projection");
   }
 }
 

@@ -95,4 +95,13 @@ struct ProductPieces {
          std::find(modules.begin(), modules.end(), module) != modules.end();
 }
 
+/// Whether recompute of a whole layer or its MLP ends before the MLP's second product: its output is kept elsewhere, as
+/// the next layer's input, so that only a norm behind the block would read it. Groups of layers are played whole, and
+/// experts: the gradient of their probabilities reads their outputs.
+[[nodiscard]] inline bool prunes_last_product(const Model& model, const Training& training, LayerKind kind) {
+  const bool alone = training.recompute != Recompute::full || training.recompute_method == RecomputeMethod::block ||
+                     training.recompute_layers == 1;
+  return training.stack.prunes_recompute && alone && !kind.experts && !model.post_norms;
+}
+
 }  // namespace foretrain

@@ -23,9 +23,9 @@ struct Stack {
   Framework framework = Framework::megatron;
 
   // Constants of a release, at most eight.
-  double attention_rate = 1;   ///< of flash attention, over the GPU's
+  double attention_rate = 1;   ///< of flash attention, forward and backward, over the GPU's
   double memory_traffic = 1;   ///< of memory-bound kernels, over what docs/cost-model.md counts: what is not fused
-  double expert_traffic = 1;   ///< the same of routing, permuting and sorting tokens for experts
+  double expert_traffic = 1;   ///< the same of routing, permuting and sorting tokens for experts, and their activation
   double overhead = 1;         ///< of all computation: what no kernel accounts for (>= 1)
   double tp_time = 1;          ///< of tensor-parallel collectives, over the transport's
   double ep_time = 1;          ///< of dispatch and combine, over the transport's
@@ -34,6 +34,7 @@ struct Stack {
 
   // Ways of working.
   bool late_output_gradient = false;  ///< the output layer's weight gradient waits for the pipeline's cool-down
+  bool prunes_recompute = false;      ///< recompute ends before a layer's last product, whose output nobody reads
   bool scattered_messages = true;     ///< a pipeline message is divided over the TP group (Narayanan 2021, section 4.1)
 
   friend bool operator==(const Stack&, const Stack&) = default;

@@ -47,6 +47,7 @@ TEST(CatalogueShelves, EveryGpuLoadsAndStaysBelowItsDataSheet) {
     EXPECT_EQ(gpu.name, name);
     EXPECT_LT(gpu.matmul, gpu.peak) << name;
     EXPECT_LE(gpu.matmul_fp8, gpu.peak_fp8) << name;
+    EXPECT_LE(gpu.matmul_fp4, gpu.peak_fp4) << name;
     EXPECT_LT(gpu.flash_attention, gpu.peak) << name;
     EXPECT_LT(gpu.memory_achieved, gpu.memory) << name;
     EXPECT_LT(gpu.memory_usable, gpu.memory_size) << name;

@@ -35,7 +35,8 @@ TEST(Mistakes, KeyLikeNoneIsNotGuessed) {
 TEST(Mistakes, MisspeltNeededKeyIsReportedOnce) {
   EXPECT_EQ(mistakes(good_with("global_batch", "globalbatch")),
             "s.yaml:5:3: training.globalbatch: unknown key 'globalbatch', did you mean 'global_batch'?; allowed: "
-            "sequence_length, global_batch, microbatch, precision, stack, gradients, recompute, recompute_modules, "
+            "sequence_length, global_batch, microbatch, precision, fp8_recipe, stack, gradients, recompute, "
+            "recompute_modules, "
             "attention, "
             "recompute_method, recompute_layers, loss, moments, compiled, attention_flops\n"
             "     5 |   globalbatch: 64\n"
@@ -95,7 +96,7 @@ TEST(Mistakes, UnknownWordNamesTheNearest) {
   EXPECT_THAT(
       mistakes(good_with("global_batch: 64", "global_batch: 64\n  precision: bf61")),
       StartsWith("s.yaml:6:14: training.precision: found 'bf61', did you mean 'bf16'?; allowed: bf16, fp16, fp8, "
-                 "fp32\n"));
+                 "fp4, fp32\n"));
 }
 
 TEST(Mistakes, PlanDoesNotFitTheGpus) {
@@ -143,6 +144,18 @@ TEST(Mistakes, PartOfANode) {
 TEST(Mistakes, GpuWithoutFp8) {
   EXPECT_EQ(mistakes(good, {"training.precision=fp8", "cluster.gpu=a100-80gb"}),
             "--set training.precision=fp8: fp8 on GPU 'a100-80gb', which has none; allowed: bf16, fp16, fp32");
+}
+
+TEST(Mistakes, GpuWithoutFp4) {
+  EXPECT_EQ(mistakes(good, {"training.precision=fp4", "cluster.gpu=h100-80gb"}),
+            "--set training.precision=fp4: fp4 on GPU 'h100-80gb', which has none; allowed: bf16, fp16, fp8, fp32");
+  EXPECT_EQ(mistakes(good, {"training.precision=fp4", "cluster.gpu=gb200"}), "");
+}
+
+TEST(Mistakes, RecipeOfFp8BesideAnotherPrecision) {
+  EXPECT_EQ(mistakes(good, {"training.precision=bf16", "training.fp8_recipe=mx"}),
+            "--set training.fp8_recipe=mx: beside precision bf16; allowed: with precision fp8 only");
+  EXPECT_EQ(mistakes(good, {"training.precision=fp8", "training.fp8_recipe=mx"}), "");
 }
 
 TEST(Mistakes, ModelNotInTheCatalogue) {

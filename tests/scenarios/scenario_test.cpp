@@ -180,6 +180,7 @@ void expect_same(const Training& a, const Training& b) {
   RC_ASSERT(a.global_batch == b.global_batch);
   RC_ASSERT(a.microbatch == b.microbatch);
   RC_ASSERT(a.precision == b.precision);
+  RC_ASSERT(a.fp8_recipe == b.fp8_recipe);
   RC_ASSERT(a.gradients == b.gradients);
   RC_ASSERT(a.recompute == b.recompute);
   RC_ASSERT(a.recompute_modules == b.recompute_modules);

@@ -158,6 +158,32 @@ TEST(Gemm, AccumulatingCostsAtMostItsWholeTraffic) {
   EXPECT_LT(more, traffic_s);
 }
 
+// NVFP4 has twice fp8's prologue and epilogue again, and half a byte an element with a scale a sixteenth.
+TEST(Gemm, Fp4HasItsOwnRateShortKAndBytes) {
+  Gpu gpu = h100_80gb();
+  gpu.matmul_fp4 = teraflops(6000);
+  const Gemm large{.m = 16896, .n = 4096, .k = 65536};  // 16 whole waves
+  EXPECT_NEAR(gemm_time(gpu, large, Precision::fp4).seconds(),
+              large.flops() * (1 + 960.0 / 65536) / gpu.matmul_fp4.per_second() + launch_s, tick);
+  const Gemm reading{.m = 1, .n = 16384, .k = 16384};
+  EXPECT_NEAR(gemm_time(gpu, reading, Precision::fp4).seconds(),
+              (9.0 / 16 * (16384.0 * 16384 + 16384) + 2 * 16384) / achieved_memory(gpu) + launch_s, tick);
+}
+
+// A TPU's systolic arrays take whole blocks of 128; rows stream past, so that their number rounds to nothing.
+TEST(Gemm, MatrixUnitTakesWholeBlocks) {
+  Gpu gpu = h100_80gb();
+  gpu.multiprocessors = 0;
+  gpu.matrix_unit = 128;
+  gpu.launch_gap = {};
+  const auto time = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return gemm_time(gpu, {.m = m, .n = n, .k = k}, Precision::bf16).seconds();
+  };
+  EXPECT_NEAR(time(8200, 8192, 8192), 2.0 * 8200 * 8192 * 8192 / gpu.matmul.per_second(), tick);
+  EXPECT_NEAR(time(8192, 8192 + 1, 8192), time(8192, 8192 + 128, 8192), tick);
+  EXPECT_NEAR(time(8192, 8192, 8192 - 127), time(8192, 8192, 8192), tick);
+}
+
 TEST(Gemm, WithoutFp8UnitsTheHalfPrecisionRateHolds) {
   const Gpu gpu = a100_80gb();
   const Gemm g{.m = 8192, .n = 8192, .k = 8192};
@@ -215,6 +241,21 @@ TEST(Attention, UnfusedPaysForTheScoresTraffic) {
               tick);
   EXPECT_NEAR(attention_backward_time(gpu, a).seconds(),
               2 * flops_s + 16 * scores / achieved_memory(gpu) + 6 * launch_s, tick);
+}
+
+// Heads of 64 fill half of an array of 128 in either product; heads of 128 half of one of 256.
+TEST(Attention, HeadsFillTheMatrixUnit) {
+  Gpu gpu = h100_80gb();
+  gpu.launch_gap = {};
+  const auto rate = [&](std::int64_t unit, std::int64_t head) {
+    gpu.matrix_unit = unit;
+    Attention a = long_attention(8192);
+    a.qk_dim = a.value_dim = head;
+    return a.flops() / attention_forward_time(gpu, a).seconds();
+  };
+  EXPECT_NEAR(rate(128, 64) / rate(128, 128), 0.5, 1e-6);
+  EXPECT_NEAR(rate(256, 128) / rate(256, 256), 0.5, 1e-6);
+  EXPECT_NEAR(rate(128, 256) / rate(128, 128), 1, 1e-6);
 }
 
 // --- memory-bound kernels ---------------------------------------------------------------------------------------

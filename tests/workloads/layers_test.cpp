@@ -276,6 +276,34 @@ TEST(Recompute, attention_exchanges_keys_and_values_again) {
   EXPECT_EQ(computed(play_on_track(s, backward), Work::recompute), c.core.forward);
 }
 
+/// The projection's sum over ranks is scattered again, or reduced.
+TEST(Recompute, projection_is_summed_again) {
+  for (const bool sequence_parallel : {true, false}) {
+    Setting s = with_recompute(false, RecomputeModule::projection);
+    s.plan.sequence_parallel = sequence_parallel;
+    const std::int64_t whole = 2 * 64 * s.model.hidden / s.plan.cp;
+    const Collective sum = sequence_parallel ? Collective::reduce_scatter : Collective::all_reduce;
+    const Messages again = {{{Slot::tp, sum}, whole}};
+    EXPECT_EQ(messages_of(s, backward), expected_backward(s) + again);
+    EXPECT_EQ(computed(play_on_track(s, backward), Work::recompute), s.cost.of({}).projection.forward);
+  }
+}
+
+/// What nobody reads is not played: the MLP's second product with its scatter, and the residual.
+TEST(Recompute, pruned_it_ends_before_the_last_product) {
+  Setting s = with_recompute(false, RecomputeModule::mlp);
+  s.training.stack.prunes_recompute = true;
+  const LayerCost& c = s.cost.of({});
+  const std::int64_t whole = 2 * 64 * s.model.hidden / s.plan.cp;
+  const Messages gather = {{{Slot::tp, Collective::all_gather}, whole}};
+  EXPECT_EQ(messages_of(s, backward), expected_backward(s) + gather);
+  EXPECT_EQ(computed(play_on_track(s, backward), Work::recompute), c.mlp_in.forward);
+  s.training.recompute = Recompute::full;
+  const auto again = [](LayerWriter& w) { w.forward(Work::recompute, "recompute", here); };
+  EXPECT_EQ(computed(play_on_track(s, again), Work::recompute),
+            computed(play_on_track(s, forward), Work::compute) - c.mlp_out.forward - c.mlp_residual.forward);
+}
+
 TEST(Recompute, latents_are_gathered_again) {
   Setting s = with_recompute(false, RecomputeModule::latent);
   s.model.latent = LatentAttention{.query_rank = 24, .kv_rank = 32, .nope_dim = 8, .rope_dim = 4, .value_dim = 8};

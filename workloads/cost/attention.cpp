@@ -5,7 +5,6 @@
 // it.
 #include <algorithm>
 
-#include "workloads/cost/constants.h"
 #include "workloads/cost/operators.h"
 
 namespace foretrain {
@@ -24,7 +23,11 @@ constexpr double dropout_bytes = 4;          ///< more, in either pass; 12 and 1
 constexpr int unfused_kernels_forward = 3;   ///< scores, softmax, values
 constexpr int unfused_kernels_backward = 5;  ///< two products each for values and scores, softmax
 
-double head_rate(std::int64_t head_dim) {
+double head_rate(const Gpu& gpu, std::int64_t head_dim) {
+  if (gpu.matrix_unit > 0) {  // a head is the width of both products' blocks
+    const std::int64_t blocks = (head_dim + gpu.matrix_unit - 1) / gpu.matrix_unit;
+    return static_cast<double>(head_dim) / static_cast<double>(blocks * gpu.matrix_unit);
+  }
   if (head_dim <= 64) return narrow_head_rate;
   return head_dim > 128 ? wide_head_rate : 1;
 }
@@ -58,14 +61,15 @@ double memory_seconds(const Gpu& gpu, double traffic_bytes) {
 }
 
 Duration flash_time(const Gpu& gpu, const Attention& a, double flops, double rate_factor, double passes) {
-  const double rate = gpu.flash_attention.per_second() * head_rate(a.qk_dim) / (1 + few_keys / a.keys_met);
-  return seconds(std::max(flops / (rate_factor * rate), memory_seconds(gpu, passes * operands(a)))) + launch_gap();
+  const double rate =
+      a.rate * gpu.flash_attention.per_second() * head_rate(gpu, a.qk_dim) / (1 + few_keys / a.keys_met);
+  return seconds(std::max(flops / (rate_factor * rate), memory_seconds(gpu, passes * operands(a)))) + gpu.launch_gap;
 }
 
 Duration unfused_time(const Gpu& gpu, const Attention& a, double flops, double score_bytes, std::int64_t kernels) {
   const double traffic = scores(a) * (score_bytes + (a.dropout ? dropout_bytes : 0));
   return seconds(flops / (unfused_rate * gpu.matmul.per_second()) + memory_seconds(gpu, traffic)) +
-         (kernels + (a.dropout ? 1 : 0)) * launch_gap();
+         (kernels + (a.dropout ? 1 : 0)) * gpu.launch_gap;
 }
 
 }  // namespace

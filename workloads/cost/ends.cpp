@@ -29,14 +29,12 @@ LossBytes loss_bytes(LossKernel loss) {
 
 PartCost embedding_part(const Pieces& p, const Plan& plan, const Shard& s) {
   const Model& model = p.model;
-  const Precision precision = p.training.precision;
   const std::int64_t after = s.sequence_tokens * model.hidden;  // behind the reduce of the vocabulary shards
   const auto both_ways = [&](double bytes) {
-    return PartCost{.forward = elementwise(p.gpu, after, bytes, precision),
-                    .backward_input = elementwise(p.gpu, after, bytes, precision)};
+    return PartCost{.forward = p.elementwise(after, bytes), .backward_input = p.elementwise(after, bytes)};
   };
-  PartCost cost{.forward = elementwise(p.gpu, s.tokens * model.hidden, lookup_bytes, precision),
-                .backward_input = elementwise(p.gpu, s.tokens / plan.tp * model.hidden, scatter_bytes, precision)};
+  PartCost cost{.forward = p.elementwise(s.tokens * model.hidden, lookup_bytes),
+                .backward_input = p.elementwise(s.tokens / plan.tp * model.hidden, scatter_bytes)};
   if (model.positions == Positions::learned) cost = cost + both_ways(position_bytes);
   if (model.embedding_norm) cost = cost + p.norm(after);
   if (model.dropout) cost = cost + both_ways(dropout_bytes);
@@ -46,8 +44,8 @@ PartCost embedding_part(const Pieces& p, const Plan& plan, const Shard& s) {
 PartCost output_part(const Pieces& p, const Shard& s) {
   const auto logits = static_cast<double>(s.tokens * s.vocabulary);
   const LossBytes loss = loss_bytes(p.training.loss);
-  const PartCost loss_part{.forward = memory_bound_time(p.gpu, loss.forward * logits),
-                           .backward_input = memory_bound_time(p.gpu, loss.backward * logits)};
+  const PartCost loss_part{.forward = p.moved(loss.forward * logits),
+                           .backward_input = p.moved(loss.backward * logits)};
   return p.norm(s.sequence_tokens * p.model.hidden) + p.unquantised_linear(output_shape(p.model, s)) + loss_part;
 }
 

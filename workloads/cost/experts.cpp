@@ -34,16 +34,18 @@ ExpertCost expert_cost(const Pieces& p, const Plan& plan, const Shard& s, const 
   const std::int64_t sent = s.sent_copies * p.model.hidden;
   const std::int64_t arrived = s.expert_copies() * p.model.hidden;
 
+  const Pieces routing = p.for_experts();
   ExpertCost cost;
-  cost.router = p.unquantised_linear(shape.router) + p.pass(s.sequence_tokens * p.model.experts->count, score_bytes);
-  cost.permute = p.pass(sent, sender_bytes);
-  cost.in = p.linear(shape.routed.in) + p.activation(s.expert_copies() * s.expert_ffn);
+  cost.router =
+      p.unquantised_linear(shape.router) + routing.pass(s.sequence_tokens * p.model.experts->count, score_bytes);
+  cost.permute = routing.pass(sent, sender_bytes);
+  cost.in = p.linear(shape.routed.in) + routing.activation(s.expert_copies() * s.expert_ffn);
   cost.out = p.linear(shape.routed.out);
   if (sorts) {
-    cost.in = cost.in + p.pass(arrived, sort_bytes);
-    cost.out = cost.out + p.pass(arrived, sort_bytes);
+    cost.in = cost.in + routing.pass(arrived, sort_bytes);
+    cost.out = cost.out + routing.pass(arrived, sort_bytes);
   }
-  cost.unpermute = p.pass(sent, sender_bytes);
+  cost.unpermute = routing.pass(sent, sender_bytes);
   cost.shared = shared_cost(p, s, shape);
   return cost;
 }

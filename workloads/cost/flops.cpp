@@ -58,7 +58,11 @@ double mtp_flops(const Model& model, const Plan& plan, const Training& training)
 
 RankFlops recomputed_layer_flops(const Model& model, const Plan& plan, const Training& training, LayerKind kind) {
   const LayerShape shape = layer_shape(model, plan, training, kind);
-  if (training.recompute == Recompute::full) return flops_of(shape);
+  if (training.recompute == Recompute::full) {
+    RankFlops again = flops_of(shape);
+    if (prunes_last_product(model, training, kind)) again.linear -= shape.mlp->out.flops();
+    return again;
+  }
   RankFlops again;
   if (recomputes(training, RecomputeModule::attention)) again.attention = shape.attention.core.flops();
   if (recomputes(training, RecomputeModule::matmul)) {
@@ -67,7 +71,11 @@ RankFlops recomputed_layer_flops(const Model& model, const Plan& plan, const Tra
     return again;
   }
   if (recomputes(training, RecomputeModule::latent) && model.latent) again.linear += sum(shape.attention.qkv);
-  if (recomputes(training, RecomputeModule::mlp) && shape.mlp) again.linear += sum(*shape.mlp);
+  if (recomputes(training, RecomputeModule::projection)) again.linear += shape.attention.projection.flops();
+  if (recomputes(training, RecomputeModule::mlp) && shape.mlp) {
+    const bool pruned = prunes_last_product(model, training, kind);
+    again.linear += pruned ? shape.mlp->in.flops() : sum(*shape.mlp);
+  }
   if (recomputes(training, RecomputeModule::experts) && shape.experts) again.linear += experts_linear(*shape.experts);
   return again;
 }
@@ -79,8 +87,7 @@ double recomputed_flops(const Model& model, const Plan& plan, const Training& tr
     const std::int64_t layers = recomputed_layers(model, plan, training, kind);
     if (layers == 0) continue;
     const RankFlops again = recomputed_layer_flops(model, plan, training, kind);
-    const double executed =
-        training.attention == AttentionKernel::flash ? keys_met(model, kind, length, AttentionFlops::causal) : length;
+    const double executed = keys_worked(model, training, kind);
     const double counted = keys_met(model, kind, length, training.attention_flops);
     flops += static_cast<double>(layers) * (again.linear + again.attention * counted / executed);
   }

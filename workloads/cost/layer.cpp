@@ -1,5 +1,6 @@
 #include "workloads/cost/layer.h"
 
+#include "workloads/cost/host.h"
 #include "workloads/cost/pieces.h"
 #include "workloads/shard.h"
 
@@ -69,8 +70,8 @@ PartCost core_sum(const Layer& l) {
   const Shard& s = l.shard;
   const auto tokens = static_cast<double>(s.tokens);
   const double output = sum_bytes * static_cast<double>(s.attention) + 3 * 4 * static_cast<double>(s.heads);
-  return {.forward = memory_bound_time(l.pieces.gpu, output * tokens),
-          .backward_input = memory_bound_time(l.pieces.gpu, sum_bytes * static_cast<double>(s.qkv()) * tokens)};
+  return {.forward = l.pieces.moved(output * tokens),
+          .backward_input = l.pieces.moved(sum_bytes * static_cast<double>(s.qkv()) * tokens)};
 }
 
 PartCost core_part(const Layer& l) {
@@ -108,7 +109,7 @@ void add_mlp(const Layer& l, LayerCost& cost) {
 Duration activations_forward(const Layer& l) {
   const Shard& s = l.shard;
   if (!l.shape.experts) return l.pieces.activation(s.tokens * s.ffn).forward;
-  const Duration routed = l.pieces.activation(s.expert_copies() * s.expert_ffn).forward;
+  const Duration routed = l.pieces.for_experts().activation(s.expert_copies() * s.expert_ffn).forward;
   return l.shape.experts->shared ? routed + l.pieces.activation(s.tokens * s.shared_ffn).forward : routed;
 }
 
@@ -158,6 +159,7 @@ LayerCost layer_cost(const Gpu& gpu, const Model& model, const Plan& plan, const
   add_attention(layer, cost);
   add_mlp(layer, cost);
   add_recompute(layer, cost);
+  stretch_for_host(cost, host_time(gpu, model, training, kind));
   return cost;
 }
 

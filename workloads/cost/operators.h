@@ -26,6 +26,7 @@ struct Attention {
   std::int64_t heads = 0, kv_heads = 0, qk_dim = 0, value_dim = 0;
   AttentionKernel kernel = AttentionKernel::flash;
   bool dropout = false;
+  double rate = 1;  ///< of flash, over the GPU's
   /// What a forward executes: of the square, flash only what is met.
   [[nodiscard]] double flops() const;
 };

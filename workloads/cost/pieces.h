@@ -6,30 +6,33 @@
 
 namespace foretrain {
 
-[[nodiscard]] Duration linear_forward(const Gpu& gpu, const Linear& l, Precision precision);
-/// dx = dy W^T
-[[nodiscard]] Duration linear_backward_input(const Gpu& gpu, const Linear& l, Precision precision);
-/// dW += x^T dy, into fp32 or half-precision gradients
-[[nodiscard]] Duration linear_backward_weight(const Gpu& gpu, const Linear& l, Precision precision,
-                                              Precision gradients);
-
-/// What runs in bf16 in fp8 runs too: the output layer and the router.
+/// What runs in bf16 in fp8 and fp4 runs too: the output layer and the router.
 [[nodiscard]] Precision unquantised(Precision precision);
 
-/// A memory-bound pass over `elements`, `bytes` each for half precision; fp32 moves twice as much.
-[[nodiscard]] Duration elementwise(const Gpu& gpu, std::int64_t elements, double bytes, Precision precision);
-
-/// The same for a training, both ways. Passes move twice as much in backward.
+/// Pieces of a training on a GPU, both ways. Passes move twice as much in backward as in forward. Memory-bound traffic
+/// is what docs/cost-model.md counts, times `traffic` (a stack's: what it leaves unfused).
 struct Pieces {
+  Pieces(const Gpu& g, const Model& m, const Training& t)
+      : gpu(g), model(m), training(t), traffic(t.stack.memory_traffic) {}
+
   const Gpu& gpu;
   const Model& model;
   const Training& training;
+  double traffic;
+
+  /// The same pieces where tokens are routed, copied and sorted for experts.
+  [[nodiscard]] Pieces for_experts() const;
 
   [[nodiscard]] PartCost linear(const Linear& l) const;
   /// The tokens cut into equal pieces, one kernel each, in the forward and for the input's gradient.
   [[nodiscard]] PartCost linear(const Linear& l, std::int64_t forward_pieces, std::int64_t input_pieces) const;
   [[nodiscard]] PartCost unquantised_linear(const Linear& l) const;
-  /// `bytes` an element in half precision, forward.
+
+  /// A memory-bound kernel that moves `bytes`.
+  [[nodiscard]] Duration moved(double bytes) const;
+  /// One over `elements`, `bytes` each in half precision; fp32 moves twice as much.
+  [[nodiscard]] Duration elementwise(std::int64_t elements, double bytes) const;
+  /// The same as a forward with its backward.
   [[nodiscard]] PartCost pass(std::int64_t elements, double bytes) const;
   [[nodiscard]] PartCost norm(std::int64_t elements) const;
   [[nodiscard]] PartCost activation(std::int64_t elements) const;  ///< `elements` of its output

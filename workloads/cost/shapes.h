@@ -26,6 +26,10 @@ struct CoreShape {
   [[nodiscard]] double flops() const;  ///< of the forward
 };
 
+/// Keys that a kernel works on for a query, on average: what mask and window leave. Unfused all of the square, and with
+/// attention sinks what the mask leaves: fits to GPT-OSS show no saving of its windows.
+[[nodiscard]] double keys_worked(const Model& model, const Training& training, LayerKind kind);
+
 struct AttentionShape {
   std::vector<Linear> down;  ///< MLA's products into latents, on the sequence shard
   std::vector<Linear> qkv;   ///< one, or MLA's from its latents

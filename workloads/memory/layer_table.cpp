@@ -20,18 +20,18 @@ void add_attention(LayerTable& t, const Model& model, const Plan& plan, const Tr
   const Shard s = shard_of(model, plan, training);
   const AttentionWidths w = attention_widths(model, plan);
   const std::int64_t e = activation_bytes(training.precision);
-  const std::int64_t g = product_input_bytes(training.precision);
   t.attention_norm_input = e * model.hidden * s.sequence_tokens;
   // Nanotron saves what it gathered for the product, not the shard.
   const bool gathered = training.stack.framework == Framework::nanotron;
-  t.attention_norm_output = g * model.hidden * (gathered ? s.tokens : s.sequence_tokens);
+  t.attention_norm_output = product_input(training.precision, model.hidden * (gathered ? s.tokens : s.sequence_tokens));
   t.qkv = e * (w.qkv() + (model.qk_norm ? w.query + w.key : 0)) * s.tokens;
   if (model.latent) {
     const LatentAttention& a = *model.latent;
     t.latents = e * (2 * a.query_rank + (a.kv_rank + a.rope_dim) + a.kv_rank) * s.tokens;
   }
-  // Attention's backward wants its output in half precision; an fp8 projection keeps its cast copy beside it.
-  t.attention_output = (training.precision == Precision::fp8 ? e + g : e) * w.output * s.tokens;
+  // Attention's backward wants its output in half precision; a quantised projection keeps its cast copy beside it.
+  t.attention_output = e * w.output * s.tokens;
+  if (quantised(training.precision)) t.attention_output += product_input(training.precision, w.output * s.tokens);
   t.attention_core = attention_core_bytes(model, s, training);
 }
 
@@ -40,23 +40,23 @@ void add_dense_mlp(LayerTable& t, const Model& model, const Plan& plan, const Tr
   const std::int64_t e = activation_bytes(training.precision);
   const std::int64_t inputs = model.gated() && unfused_gate(training) ? 3 * s.ffn : s.ffn_in;
   t.activation_input = e * inputs * s.tokens;
-  t.activation_output = product_input_bytes(training.precision) * s.ffn * s.tokens;
+  t.activation_output = product_input(training.precision, s.ffn * s.tokens);
 }
 
 void add_experts(LayerTable& t, const Model& model, const Plan& plan, const Training& training) {
   const Shard s = shard_of(model, plan, training);
   const Experts& x = *model.experts;
   const std::int64_t e = activation_bytes(training.precision);
-  const std::int64_t g = product_input_bytes(training.precision);
   const std::int64_t tokens = expert_tokens(model, plan, training);
   const std::int64_t ffn = x.ffn_hidden / plan.etp;
   const std::int64_t inputs = model.gated() ? (unfused_gate(training) ? 3 : 2) : 1;
   t.activation_input = e * inputs * ffn * tokens;
-  t.activation_output = g * ffn * tokens;
+  t.activation_output = product_input(training.precision, ffn * tokens);
   // Scores and probabilities in fp32 and a mask for every expert; 16 bytes for each token sent (SimuMax).
   t.router = 9 * x.count * s.sequence_tokens + 16 * tokens;
-  t.permuted = g * model.hidden * tokens;
-  t.shared = (e * inputs + g) * x.shared_ffn_hidden / plan.tp * s.tokens;
+  t.permuted = product_input(training.precision, model.hidden * tokens);
+  const std::int64_t shared = x.shared_ffn_hidden / plan.tp * s.tokens;
+  t.shared = e * inputs * shared + product_input(training.precision, shared);
 }
 
 /// FSDP's policy "selective per operator" (torchtitan): the block's input, every second product (Q, V, gate; not K, the
@@ -80,8 +80,10 @@ LayerTable every_second_product(const Model& model, const Plan& plan, const Trai
 
 }  // namespace
 
-std::int64_t product_input_bytes(Precision precision) {
-  return precision == Precision::fp8 ? 1 : activation_bytes(precision);
+std::int64_t product_input(Precision precision, std::int64_t elements) {
+  if (precision == Precision::fp8) return elements;
+  if (precision == Precision::fp4) return elements / 2 + elements / 16;  // a scale of a byte for 16 elements
+  return activation_bytes(precision) * elements;
 }
 
 AttentionWidths attention_widths(const Model& model, const Plan& plan) {
@@ -129,6 +131,10 @@ LayerTable kept_table(const Model& model, const Plan& plan, const Training& trai
   if (recomputes(training, RecomputeModule::attention)) t.attention_core = 0;
   if (recomputes(training, RecomputeModule::norm)) t.attention_norm_output = t.mlp_norm_output = 0;
   if (recomputes(training, RecomputeModule::activation)) t.activation_output = 0;
+  if (recomputes(training, RecomputeModule::projection)) {
+    t.mlp_norm_input = 0;
+    if (recomputes(training, RecomputeModule::attention)) t.attention_output = 0;
+  }
   if (recomputes(training, RecomputeModule::latent) && model.latent) t.qkv = 0;
   if (recomputes(training, RecomputeModule::mlp) && !kind.experts) t.activation_input = t.activation_output = 0;
   if (recomputes(training, RecomputeModule::experts) && kind.experts)
@@ -141,17 +147,18 @@ std::int64_t weight_operands(const Model& model, const Plan& plan, const Trainin
   const Shard s = shard_of(model, plan, training);
   const AttentionWidths w = attention_widths(model, plan);
   const std::int64_t e = activation_bytes(training.precision);
-  const std::int64_t g = product_input_bytes(training.precision);
+  const auto input = [&](std::int64_t elements) { return product_input(training.precision, elements); };
   const std::int64_t sequence = e * model.hidden * s.sequence_tokens;  // gradient of the projection's or FC2's output
   // A latent behind its norm is an input, and before it an output whose gradient waits.
   const std::int64_t attention =
-      t.attention_norm_output + t.latents + e * w.qkv() * s.tokens + g * w.output * s.tokens + sequence;
+      t.attention_norm_output + t.latents + e * w.qkv() * s.tokens + input(w.output * s.tokens) + sequence;
   const std::int64_t gate_up = model.gated() ? 2 : 1;
-  if (!kind.experts) return attention + t.mlp_norm_output + (e * gate_up + g) * s.ffn * s.tokens + sequence;
+  const auto activation = [&](std::int64_t elements) { return e * gate_up * elements + input(elements); };
+  if (!kind.experts) return attention + t.mlp_norm_output + activation(s.ffn * s.tokens) + sequence;
   const Experts& x = *model.experts;
   const std::int64_t tokens = expert_tokens(model, plan, training);
-  const std::int64_t routed = t.permuted + ((e * gate_up + g) * x.ffn_hidden / plan.etp + e * model.hidden) * tokens;
-  const std::int64_t shared = (e * gate_up + g) * x.shared_ffn_hidden / plan.tp * s.tokens;
+  const std::int64_t routed = t.permuted + activation(x.ffn_hidden / plan.etp * tokens) + e * model.hidden * tokens;
+  const std::int64_t shared = activation(x.shared_ffn_hidden / plan.tp * s.tokens);
   return attention + t.mlp_norm_output + routed + shared + sequence;
 }
 

@@ -39,8 +39,8 @@ struct LayerTable {
 [[nodiscard]] std::int64_t weight_operands(const Model& model, const Plan& plan, const Training& training,
                                            LayerKind kind);
 
-/// Bytes of an element that is kept only as the input of a matrix product: fp8 keeps the cast copy.
-[[nodiscard]] std::int64_t product_input_bytes(Precision precision);
+/// Bytes of elements that are kept only as the input of a matrix product: fp8 and fp4 keep the cast copy.
+[[nodiscard]] std::int64_t product_input(Precision precision, std::int64_t elements);
 
 /// The widths of attention on one rank, elements a token.
 struct AttentionWidths {

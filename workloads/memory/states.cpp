@@ -17,8 +17,10 @@ Recipe recipe_of(const Plan& plan, const Training& training) {
   // PyTorch's FSDP keeps fp32 parameters and casts what it gathers: no master copy, gradients as the parameters.
   if (training.stack.framework == Framework::fsdp || whole)
     return {.parameters = 4, .gradients = 4, .optimizer = moments};
-  // Two moments and an fp32 master copy (Rajbhandari 2020, section 3.1). fp8 weights are 1 byte in either orientation.
-  Recipe recipe{.parameters = 2, .gradients = gradients, .optimizer = 4 + moments};
+  // Two moments and an fp32 master copy (Rajbhandari 2020, section 3.1). fp8 weights are 1 byte in either orientation;
+  // fp4 weights half a byte, beside the half-precision ones that they are cast from.
+  Recipe recipe{
+      .parameters = training.precision == Precision::fp4 ? 2 + 1 : 2, .gradients = gradients, .optimizer = 4 + moments};
   if (training.stack.framework == Framework::megatron) return recipe;
   // DeepSpeed and nanotron accumulate in fp32 beside the half-precision gradients that the products make. Nanotron
   // frees these at once, but for the buckets of PyTorch's DDP, which it needs with more than one replica.

@@ -1,5 +1,7 @@
 #include "workloads/program/layer_writer.h"
 
+#include <algorithm>
+
 #include "workloads/shard.h"
 
 namespace foretrain {
@@ -19,7 +21,8 @@ const LayerCost& LayerWriter::cost_of(Place where) const {
 }
 
 /// What selective recompute repeats with its communication is played apart from the rest: attention proper, for which
-/// context parallelism exchanges K and V, and MLA's products out of latents, which are gathered.
+/// context parallelism exchanges K and V, MLA's products out of latents, which are gathered, and the projection, whose
+/// sum over ranks is scattered or reduced.
 ProductPair LayerWriter::attention(const LayerCost& c) const {
   const StageInput& in = stage_.in;
   const auto again = [&](RecomputeModule module) { return recomputes(in.training, module); };
@@ -30,10 +33,13 @@ ProductPair LayerWriter::attention(const LayerCost& c) const {
                    .residual = c.attention_residual,
                    .first_again = in.model.latent && again(RecomputeModule::latent) && !again(RecomputeModule::matmul),
                    .core_again = again(RecomputeModule::attention),
+                   .second_again = again(RecomputeModule::projection) && !again(RecomputeModule::matmul),
                    .recompute = c.attention_recompute,
                    .input = latent_message(in.model, in.plan, in.training)};
-  if (pair.first_again) pair.recompute -= c.qkv.forward;
-  if (pair.core_again) pair.recompute -= c.core.forward;
+  // Parts are rounded one by one, so that they may be a tick more than their sum.
+  const auto take_off = [&](Duration part) { pair.recompute = std::max(Duration{}, pair.recompute - part); };
+  if (pair.first_again) take_off(c.qkv.forward);
+  if (pair.core_again) take_off(c.core.forward);
   return pair;
 }
 
@@ -54,8 +60,15 @@ void LayerWriter::forward(Work work, std::string_view label, Place where) {
   pairs_.forward(attention(c), b);
   if (has_experts(where))
     experts_.forward(c, b);
+  else if (work == Work::recompute && prunes(where))
+    pairs_.forward_to_second(mlp(c), b);
   else
     pairs_.forward(mlp(c), b);
+}
+
+bool LayerWriter::prunes(Place where) const {
+  const StageInput& in = stage_.in;
+  return prunes_last_product(in.model, in.training, in.model.kind_of(where.layer));
 }
 
 void LayerWriter::backward(Place where) { backward(Gradients::all, where); }
@@ -72,8 +85,9 @@ void LayerWriter::backward(Gradients gradients, Place where) {
 }
 
 void LayerWriter::mlp_backward(const LayerCost& c, Gradients gradients, Place where) {
+  const Booking again{Work::recompute, "recompute", where};
   if (makes_input(gradients) && recomputes(stage_.in.training, RecomputeModule::mlp))
-    pairs_.products(mlp(c), {Work::recompute, "recompute", where});
+    prunes(where) ? pairs_.first(mlp(c), again) : pairs_.products(mlp(c), again);
   pairs_.backward(mlp(c), gradients, where);
 }
 

@@ -30,6 +30,8 @@ class LayerWriter {
  private:
   [[nodiscard]] bool has_experts(Place where) const;
   [[nodiscard]] const LayerCost& cost_of(Place where) const;
+  /// Whether recompute ends before the MLP's second product.
+  [[nodiscard]] bool prunes(Place where) const;
   [[nodiscard]] ProductPair attention(const LayerCost& c) const;
   [[nodiscard]] static ProductPair mlp(const LayerCost& c);
   void backward(Gradients gradients, Place where);

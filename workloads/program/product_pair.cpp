@@ -11,6 +11,12 @@ void ProductPairWriter::forward(const ProductPair& pair, const Booking& b) {
   track_.compute(b.work, b.label, pair.residual.forward, b.place);
 }
 
+void ProductPairWriter::forward_to_second(const ProductPair& pair, const Booking& b) {
+  track_.compute(b.work, b.label, pair.norm.forward, b.place);
+  first(pair, b);
+  core_forward(pair, b);
+}
+
 void ProductPairWriter::products(const ProductPair& pair, const Booking& b) {
   first(pair, b);
   core_forward(pair, b);
@@ -38,6 +44,7 @@ void ProductPairWriter::backward(const ProductPair& pair, Gradients gradients, P
     track_.compute(again.work, again.label, pair.recompute, where);
     if (pair.first_again) first(pair, again);
     if (pair.core_again) core_forward(pair, again);
+    if (pair.second_again) second(pair, again);
     track_.compute(b.work, b.label, pair.residual.backward_input, where);
   }
   switch (gradients) {

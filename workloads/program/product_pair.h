@@ -15,6 +15,7 @@ struct ProductPair {
   // Played again before the backward: with their communication, and what needs none.
   bool first_again = false;
   bool core_again = false;
+  bool second_again = false;
   Duration recompute;
   /// What is gathered for the first product: the activation, unless said otherwise.
   std::optional<Bytes> input = {};
@@ -25,6 +26,8 @@ class ProductPairWriter {
   ProductPairWriter(TensorParallel& tensor, ContextParallel& context, Track& track);
 
   void forward(const ProductPair& pair, const Booking& b);
+  /// A forward that ends before the second product.
+  void forward_to_second(const ProductPair& pair, const Booking& b);
   /// From the norm's output to before the residual: what a checkpoint around the block plays again.
   void products(const ProductPair& pair, const Booking& b);
   void backward(const ProductPair& pair, Gradients gradients, Place where);

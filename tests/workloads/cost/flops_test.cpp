@@ -147,6 +147,28 @@ TEST(RecomputedFlops, FullIsTheLayersForward) {
   }
 }
 
+TEST(RecomputedFlops, PrunedLeavesOutTheLastProductOfDenseLayers) {
+  const double product = 2 * 64.0 * 4096 * 4096 * 14336;  // of a layer, all tokens of a step
+  const Model m = llama3_8b();
+  Training training = training_of(4096);
+  training.recompute = Recompute::full;
+  const auto saved = [&](const Model& model) {
+    Training pruned = training;
+    pruned.stack.prunes_recompute = true;
+    return recomputed_flops(model, {.dp = 4}, training) - recomputed_flops(model, {.dp = 4}, pruned);
+  };
+  EXPECT_NEAR(saved(m) / (32 * product), 1, 1e-9);
+  Model read = m;
+  read.post_norms = true;  // the norm behind the block reads it
+  EXPECT_EQ(saved(read), 0);
+  training.recompute_layers = 2;  // groups are played whole
+  EXPECT_EQ(saved(m), 0);
+  training.recompute_layers = 1;
+  training.recompute = Recompute::selective;
+  training.recompute_modules = {RecomputeModule::mlp};
+  EXPECT_NEAR(saved(m) / (32 * product), 1, 1e-9);
+}
+
 TEST(RecomputedFlops, BlockCountsTheFirstLayersOfAStage) {
   const Model m = llama3_8b();
   const Plan plan{.pp = 4, .dp = 4};
@@ -172,6 +194,7 @@ TEST(RecomputedFlops, OfEachModule) {
   EXPECT_EQ(of(m, {RecomputeModule::norm, RecomputeModule::activation, RecomputeModule::latent}), 0);
   EXPECT_EQ(of(m, {RecomputeModule::experts}), 0);
   EXPECT_NEAR(of(m, {RecomputeModule::mlp}) / (2 * tokens * 32 * 3 * 4096 * 14336), 1, exact);
+  EXPECT_NEAR(of(m, {RecomputeModule::projection}) / (2 * tokens * 32 * 4096 * 4096), 1, exact);
   // K, the projection and up.
   EXPECT_NEAR(of(m, {RecomputeModule::matmul}) / (2 * tokens * 32 * 4096 * (1024 + 4096 + 14336)), 1, exact);
   Model g = gpt(32, 4096, 32);  // K and the projection: its second product is the layer's last

@@ -2,7 +2,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "tests/workloads/expert_models.h"
+#include "workloads/cost/host.h"
 #include "workloads/cost/layer.h"
 #include "workloads/shard.h"
 
@@ -78,6 +82,180 @@ TEST(Variants, MtpModuleIsTwoNormsAndAProjectionOfBoth) {
   EXPECT_NEAR((cost.mtp.forward - gemm_time(gpu, {.m = 4096, .n = 7168 / 8, .k = 2 * 7168}, Precision::bf16)).seconds(),
               2 * pass_s(gpu, 4 * shard) + pass_s(gpu, 4 * 2 * shard), 4 * tick);
   EXPECT_EQ(end_cost(gpu, llama3_8b(), plan, short_training()).mtp, PartCost());
+}
+
+// --- stacks ---------------------------------------------------------------------------------------------------------
+
+TEST(StackConstants, AttentionRateDividesWhatFlashTakesBothWays) {
+  const Gpu gpu = h100_80gb();
+  Training training = short_training();
+  const LayerCost plain = layer_cost(gpu, llama3_8b(), {}, training);
+  training.stack.attention_rate = 0.6;
+  const LayerCost cost = layer_cost(gpu, llama3_8b(), {}, training);
+  EXPECT_NEAR((cost.core.forward.seconds() - launch_s) * 0.6, plain.core.forward.seconds() - launch_s, 2 * tick);
+  EXPECT_NEAR((cost.core.backward_input.seconds() - launch_s) * 0.6, plain.core.backward_input.seconds() - launch_s,
+              2 * tick);
+  EXPECT_EQ(cost.qkv, plain.qkv);
+  training.attention = AttentionKernel::unfused;  // its products and passes are not flash
+  Training usual = training;
+  usual.stack = {};
+  EXPECT_EQ(layer_cost(gpu, llama3_8b(), {}, training).core, layer_cost(gpu, llama3_8b(), {}, usual).core);
+}
+
+// A pass of 4 bytes an element at the memory's rate; launches are not traffic, products have their own.
+TEST(StackConstants, MemoryTrafficMultipliesWhatIsMemoryBound) {
+  const Gpu gpu = h100_80gb();
+  Training training = short_training();
+  const LayerCost plain = layer_cost(gpu, llama3_8b(), {}, training);
+  const EndCost plain_ends = end_cost(gpu, llama3_8b(), {}, training);
+  training.stack.memory_traffic = 1.5;
+  const LayerCost cost = layer_cost(gpu, llama3_8b(), {}, training);
+  const EndCost ends = end_cost(gpu, llama3_8b(), {}, training);
+  const auto half_more = [&](double bytes) { return pass_s(gpu, 0.5 * bytes) - launch_s; };
+  const double hidden = 4096.0 * 4096;
+  EXPECT_NEAR(cost.attention_norm.forward.seconds(), pass_s(gpu, 1.5 * 4 * hidden), tick);
+  EXPECT_NEAR(cost.mlp_residual.backward_input.seconds(), pass_s(gpu, 1.5 * 2 * 8 * hidden), tick);
+  EXPECT_NEAR((cost.mlp_in.forward - plain.mlp_in.forward).seconds(), half_more(6.0 * 4096 * 14336), 2 * tick);
+  EXPECT_NEAR((cost.qkv.forward - plain.qkv.forward).seconds(), half_more(6.0 * 4096 * (4096 + 2 * 1024)), 2 * tick);
+  EXPECT_NEAR((ends.output.forward - plain_ends.output.forward).seconds(),
+              half_more(10.0 * 4096 * 128256) + half_more(4 * hidden), 2 * tick);
+  EXPECT_EQ(cost.core, plain.core);
+  EXPECT_EQ(cost.mlp_out, plain.mlp_out);
+}
+
+TEST(StackConstants, ExpertTrafficMultipliesRoutingAndTheExpertsActivation) {
+  const Gpu gpu = h100_80gb();
+  const LayerKind experts{.experts = true};
+  Training training = short_training();
+  const LayerCost plain = layer_cost(gpu, mixtral(), {.dp = 2, .ep = 2}, training, experts);
+  training.stack.expert_traffic = 2;
+  const LayerCost cost = layer_cost(gpu, mixtral(), {.dp = 2, .ep = 2}, training, experts);
+  const double copies = 2.0 * 4096;  // two of each token, half of which stay
+  const auto once_more = [&](double bytes) { return pass_s(gpu, bytes) - launch_s; };
+  EXPECT_NEAR(cost.experts.permute.forward.seconds(), pass_s(gpu, 2 * 2 * copies * 4096), tick);
+  EXPECT_NEAR(cost.experts.unpermute.backward_input.seconds(), pass_s(gpu, 2 * 2 * 2 * copies * 4096), tick);
+  EXPECT_NEAR((cost.experts.router.forward - plain.experts.router.forward).seconds(), once_more(17.0 * 4096 * 8),
+              2 * tick);
+  EXPECT_NEAR((cost.experts.in.forward - plain.experts.in.forward).seconds(),
+              once_more(6 * copies * 14336) + once_more(2 * copies * 4096), 2 * tick);
+  EXPECT_EQ(cost.mlp_norm, plain.mlp_norm);
+  EXPECT_EQ(cost.qkv, plain.qkv);
+}
+
+// --- host -----------------------------------------------------------------------------------------------------------
+
+TEST(Host, PassesTakeTheFourNormOfKernelsAndLaunching) {
+  const Gpu gpu = h100_80gb();
+  Training training = short_training();
+  training.sequence_length = 128;
+  training.recompute = Recompute::selective;
+  const LayerCost plain = layer_cost(gpu, llama3_8b(), {}, training);
+  training.stack.host_layer = microseconds(160);
+  const LayerCost cost = layer_cost(gpu, llama3_8b(), {}, training);
+  const double host = 160e-6;
+  const auto norm = [&](Duration device) { return std::pow(std::pow(device.seconds(), 4) + std::pow(host, 4), 0.25); };
+  EXPECT_NEAR(cost.forward().seconds(), norm(plain.forward()), 20 * tick);
+  EXPECT_NEAR(cost.backward().seconds(), norm(plain.backward()), 20 * tick);
+  EXPECT_GT(cost.forward(), plain.forward());
+  const double longer = cost.forward() / plain.forward();
+  EXPECT_NEAR(cost.mlp_in.forward / plain.mlp_in.forward, longer, 1e-6);
+  EXPECT_NEAR(cost.attention_recompute / plain.attention_recompute, longer, 1e-6);
+  training.compiled = true;
+  EXPECT_EQ(layer_cost(gpu, llama3_8b(), {}, training).forward(), plain.forward());
+}
+
+// 2 ms at 128 experts; as many again at four times the experts, and in fp8.
+TEST(Host, ExpertsTakeTheRootOfTheirNumber) {
+  Gpu gpu = h100_80gb();
+  Training training = short_training();
+  training.stack.host_expert_layer = milliseconds(2);
+  Model model = mixtral();
+  const LayerKind experts{.experts = true};
+  const auto ms = [&] { return host_time(gpu, model, training, experts).seconds() * 1e3; };
+  model.experts->count = 128;
+  EXPECT_NEAR(ms(), 2, 1e-9);
+  model.experts->count = 512;
+  EXPECT_NEAR(ms(), 4, 1e-9);
+  training.precision = Precision::fp8;
+  EXPECT_NEAR(ms(), 8, 1e-9);
+  gpu.host_time = 0.25;
+  EXPECT_NEAR(ms(), 2, 1e-9);
+  EXPECT_EQ(host_time(gpu, model, training, {}), Duration());  // the dense layers of the stack have none
+}
+
+RC_GTEST_PROP(HostProperties, StretchIsBetweenTheLongerAndTheSum, ()) {
+  const Duration device = picoseconds(*rc::gen::inRange<std::int64_t>(1, 1'000'000'000));
+  const Duration host = picoseconds(*rc::gen::inRange<std::int64_t>(0, 1'000'000'000));
+  const double pass = host_stretch(device, host) * device.seconds();
+  RC_ASSERT(pass >= std::max(device, host).seconds() * (1 - 1e-12));
+  RC_ASSERT(pass <= (device + host).seconds() * (1 + 1e-12));
+  RC_ASSERT(host_stretch(device, host + host) >= host_stretch(device, host));
+}
+
+// --- gradients ------------------------------------------------------------------------------------------------------
+
+// FSDP adds up what it has reduced: its products write half precision, whatever gradients are reduced in.
+TEST(WeightGradient, OfFsdpAccumulatesNothing) {
+  const Gpu gpu = h100_80gb();
+  Training training = short_training();
+  const Gemm product{.m = 4096, .n = 14336, .k = 4096, .over_rows = true};
+  Gemm accumulated = product;
+  accumulated.accumulate_fp32 = true;
+  EXPECT_EQ(layer_cost(gpu, llama3_8b(), {}, training).mlp_out.backward_weight,
+            gemm_time(gpu, accumulated, Precision::bf16));
+  training.stack.framework = Framework::fsdp;
+  EXPECT_EQ(layer_cost(gpu, llama3_8b(), {}, training).mlp_out.backward_weight,
+            gemm_time(gpu, product, Precision::bf16));
+}
+
+// --- precision ------------------------------------------------------------------------------------------------------
+
+// A product casts its first operand at 4 bytes x 0.6 an element; in blocks 1.3 times that.
+TEST(Quantised, RecipesDifferByTheTrafficOfTheirCasts) {
+  const Gpu gpu = h100_80gb();
+  Training training = short_training();
+  training.precision = Precision::fp8;
+  const LayerCost tensor = layer_cost(gpu, llama3_8b(), {}, training);
+  const Duration product = gemm_time(gpu, {.m = 4096, .n = 4096, .k = 14336}, Precision::fp8);
+  const double cast_s = pass_s(gpu, 0.6 * 4 * 4096 * 14336) - launch_s;
+  EXPECT_NEAR((tensor.mlp_out.forward - product).seconds(), cast_s, 2 * tick);
+  for (const Fp8Recipe recipe : {Fp8Recipe::block, Fp8Recipe::mx}) {
+    training.fp8_recipe = recipe;
+    const LayerCost blocks = layer_cost(gpu, llama3_8b(), {}, training);
+    EXPECT_NEAR((blocks.mlp_out.forward - product).seconds(), 1.3 * cast_s, 2 * tick);
+    EXPECT_EQ(blocks.core, tensor.core);
+    EXPECT_EQ(blocks.mlp_norm, tensor.mlp_norm);
+  }
+}
+
+TEST(Quantised, Fp4LeavesAttentionAndLogitsInHalfPrecision) {
+  Gpu gpu = h100_80gb();
+  gpu.matmul_fp4 = teraflops(6000);
+  Training training = short_training();
+  const LayerCost half = layer_cost(gpu, llama3_8b(), {}, training);
+  const EndCost half_ends = end_cost(gpu, llama3_8b(), {}, training);
+  training.precision = Precision::fp8;
+  training.fp8_recipe = Fp8Recipe::mx;
+  const LayerCost fp8 = layer_cost(gpu, llama3_8b(), {}, training);
+  training.precision = Precision::fp4;
+  const LayerCost fp4 = layer_cost(gpu, llama3_8b(), {}, training);
+  EXPECT_EQ(fp4.core, half.core);
+  EXPECT_EQ(end_cost(gpu, llama3_8b(), {}, training).output, half_ends.output);
+  const auto product = [&](Precision p) { return gemm_time(gpu, {.m = 4096, .n = 4096, .k = 14336}, p); };
+  EXPECT_EQ(fp8.mlp_out.forward - fp4.mlp_out.forward, product(Precision::fp8) - product(Precision::fp4));
+}
+
+// --- sinks ----------------------------------------------------------------------------------------------------------
+
+TEST(AttentionSinks, TakeLongerThanTheWholeTriangleWhateverTheWindow) {
+  Model model = llama3_8b();
+  const LayerCost plain = cost_of(model);
+  model.attention_sinks = true;
+  model.window = SlidingWindow{.tokens = 128, .full_every = 2};
+  for (const bool windowed : {false, true}) {
+    const LayerCost cost = layer_cost(h100_80gb(), model, {}, short_training(), {.windowed = windowed});
+    EXPECT_NEAR(cost.core.forward.seconds() - launch_s, 1.7 * (plain.core.forward.seconds() - launch_s), 2 * tick);
+  }
 }
 
 // --- loss -----------------------------------------------------------------------------------------------------------

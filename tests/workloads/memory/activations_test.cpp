@@ -42,7 +42,7 @@ RC_GTEST_PROP(ActivationProperties, RecomputedAndKeptAddUpToTheWholeTable, ()) {
   const Plan plan{.tp = *rc::gen::element<std::int64_t>(1, 2, 8), .sequence_parallel = *rc::gen::arbitrary<bool>()};
   Training training = megatron_2022(2);
   training.attention = *rc::gen::element(AttentionKernel::flash, AttentionKernel::unfused);
-  training.precision = *rc::gen::element(Precision::bf16, Precision::fp8, Precision::fp32);
+  training.precision = *rc::gen::element(Precision::bf16, Precision::fp8, Precision::fp4, Precision::fp32);
   const Bytes whole = layer_activations(model, plan, training);
   RC_ASSERT(recompute_transient(model, plan, training) == Bytes());
   training.recompute = Recompute::selective;
@@ -100,6 +100,28 @@ TEST(Activations, Fp8KeepsOneByteInputsAndTheOutputTwice) {
   const Bytes half = layer_activations(m, {}, training);
   training.precision = Precision::fp8;
   EXPECT_EQ(half - layer_activations(m, {}, training), bytes(tokens * (2 * m.hidden + m.ffn_hidden - m.query_width())));
+}
+
+// Half a byte an element and a byte of scale for 16, where fp8 has one.
+TEST(Activations, Fp4KeepsNineSixteenthsOfFp8Copies) {
+  const Model m = llama3_8b();
+  Training training{.sequence_length = 4096, .global_batch = 1, .precision = Precision::fp8};
+  const Bytes fp8 = layer_activations(m, {}, training);
+  training.precision = Precision::fp4;
+  EXPECT_EQ(fp8 - layer_activations(m, {}, training),
+            bytes(4096 * (2 * m.hidden + m.ffn_hidden + m.query_width()) / 16 * 7));
+}
+
+// Behind attention nothing else is kept for the projection than what attention makes again.
+TEST(Activations, ProjectionMakesTheMlpNormsInputAgain) {
+  const Model m = llama3_8b();
+  Training training{.sequence_length = 4096, .global_batch = 1, .recompute_modules = {RecomputeModule::projection}};
+  const Bytes whole = layer_activations(m, {}, training);
+  training.recompute = Recompute::selective;
+  EXPECT_EQ(whole - layer_activations(m, {}, training), bytes(4096 * 2 * m.hidden));
+  training.recompute_modules = {RecomputeModule::projection, RecomputeModule::attention};
+  EXPECT_EQ(whole - layer_activations(m, {}, training),
+            bytes(4096 * (2 * m.hidden + 2 * m.query_width() + 4 * m.heads)));
 }
 
 TEST(Activations, DropoutKeepsMasks) {

@@ -91,6 +91,7 @@ TEST(States, EachStackHasItsRecipe) {
             800 * (2 + 4 + 12));  // no DDP buckets
   EXPECT_EQ(of({.stack = {.framework = Framework::fsdp}}, 3), 100 * (4 + 4 + 8));
   EXPECT_EQ(of({.precision = Precision::fp8, .gradients = Precision::bf16}, 1), 800 * (1 + 1 + 2) + 100 * 12);
+  EXPECT_EQ(of({.precision = Precision::fp4, .gradients = Precision::bf16}, 1), 800 * (2 + 1 + 2) + 100 * 12);
   EXPECT_EQ(of({.gradients = Precision::bf16, .moments = Precision::bf16}, 1), 800 * (2 + 2) + 100 * 8);
 }
 
