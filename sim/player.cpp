@@ -12,6 +12,13 @@ namespace {
 
 constexpr Time at_ps(std::int64_t ps) { return Time::from_start(picoseconds(ps)); }
 
+std::vector<RateShare> lost_by_actor(const Job& job, const Quotient& quotient) {
+  std::vector<RateShare> lost;
+  lost.reserve(quotient.actors.size());
+  for (const Quotient::Actor& actor : quotient.actors) lost.push_back(job.programs[actor.program].contention);
+  return lost;
+}
+
 }  // namespace
 
 Player::Player(const Fabric& fabric, const Job& job, const SimulateOptions& options, const Expansion& expansion,
@@ -23,10 +30,10 @@ Player::Player(const Fabric& fabric, const Job& job, const SimulateOptions& opti
       fold_(fold),
       quotient_(std::move(quotient)),
       network_(*quotient_.network),
-      queue_([&network = network_](const Cue& cue) {
-        return cue.flow != nothing && !network.current(FlowId{cue.flow}, cue.generation);
-      }) {
+      queue_([this](const Cue& cue) { return is_void(cue); }),
+      contention_(lost_by_actor(job, quotient_)) {
   lay_out();
+  lay_out_contention();
   find_peaks();
 }
 
@@ -59,7 +66,8 @@ void Player::lay_out() {
   const RankAccount empty{.busy = std::vector<Duration>(job_.activities.size()),
                           .exposed = std::vector<Duration>(expansion_.rows.size()),
                           .waiting = std::vector<Duration>(expansion_.rows.size()),
-                          .tail = {}};
+                          .tail = {},
+                          .slowed = {}};
   accounts_.assign(quotient_.actors.size(), empty);
   trace_of_actor_.resize(quotient_.actors.size());
   traces_.resize(options_.traced.size());
@@ -99,7 +107,13 @@ void Player::find_peaks() {
 // ---- streams ----------------------------------------------------------------------------------------------------
 
 void Player::run_streams() {
-  while (!runnable_.empty()) {
+  while (!runnable_.empty() || !waiting_mains_.empty()) {
+    if (runnable_.empty()) {
+      const ActorId next = waiting_mains_.back();
+      waiting_mains_.pop_back();
+      run_stream(next, 0);
+      continue;
+    }
     const Runnable next = runnable_.back();
     runnable_.pop_back();
     run_stream(next.actor, next.stream);
@@ -109,7 +123,9 @@ void Player::run_streams() {
 void Player::run_stream(ActorId actor, std::uint32_t stream) {
   StreamState& s = state_of(actor, stream);
   const auto& operations = program_of(actor).streams[stream].operations;
+  const bool may_contend = stream == 0 && contends(actor);
   while (s.cursor < operations.size()) {
+    if (may_contend && !runnable_.empty()) return waiting_mains_.push_back(actor);
     const Operation& o = operations[s.cursor];
     if (!wait_for_events(actor, stream, s, o)) return;
     operations_ += quotient_.actors[actor.index()].ranks;
@@ -119,6 +135,7 @@ void Player::run_stream(ActorId actor, std::uint32_t stream) {
         return;
       case OperationKind::compute: {
         const std::int64_t took = job_.compute_ps(quotient_.actors[actor.index()].first, o.amount);
+        if (may_contend && took > 0 && may_be_slowed(actor)) return start_computing(actor, s, took);
         accounts_[actor.index()].busy[o.activity] += picoseconds(stream == 0 ? took : 0);
         record(actor, stream, s.cursor, s.clock, s.clock, s.clock + took, nullptr);
         finish_operation(actor, stream, s, o, s.clock + took);
@@ -199,7 +216,14 @@ void Player::begin_call(GroupId id, CallState& call) {
   Duration wait = planned.idle_time;
   if (shares) wait = sends_ ? expansion_.plans[planned.plan].launch : planned.latency;
   call.moving_since = call.ready + (shares ? wait : planned.latency).ps();
-  queue_.push(at_ps(call.ready) + wait, shares ? Phase::start : Phase::end, {.communicator = id.value});
+  if (slows_[id.index()]) {
+    if (at_ps(call.ready) > now_)
+      queue_.push(at_ps(call.ready), Phase::end, {.kind = CueKind::call_complete, .of = id.value});
+    else
+      call_complete(id, now_);
+  }
+  queue_.push(at_ps(call.ready) + wait, shares ? Phase::start : Phase::end,
+              {.kind = CueKind::call_latency_over, .of = id.value});
 }
 
 void Player::start_moving(GroupId id, Time now) {
@@ -213,23 +237,40 @@ void Player::start_moving(GroupId id, Time now) {
   group_of_flow_[flow.index()] = id.value;
 }
 
+bool Player::is_void(const Cue& cue) const {
+  switch (cue.kind) {
+    case CueKind::flow_end:
+      return !network_.current(FlowId{cue.of}, cue.generation);
+    case CueKind::compute_end:
+      return !contention_.current(ActorId{cue.of}, cue.generation);
+    case CueKind::call_latency_over:
+    case CueKind::call_complete:
+    case CueKind::send_latency_over:
+      return false;
+  }
+  return false;
+}
+
 void Player::handle(const Cue& cue, Time now) {
-  if (cue.flow != nothing) {  // a transfer that the network said would end now
-    const FlowId flow{cue.flow};
-    if (!network_.current(flow, cue.generation)) return;
-    network_.finish(flow, now);
-    flow_ended(flow, now);
-    return;
+  if (is_void(cue)) return;
+  const GroupId id{cue.of};
+  switch (cue.kind) {
+    case CueKind::flow_end:
+      network_.finish(FlowId{cue.of}, now);
+      return flow_ended(FlowId{cue.of}, now);
+    case CueKind::compute_end:
+      return computed(ActorId{cue.of}, now);
+    case CueKind::call_complete:
+      return call_complete(id, now);
+    case CueKind::send_latency_over:
+      if (sends_->latency_over(id, cue.send, now)) end_call(id, now);
+      return;
+    case CueKind::call_latency_over:
+      if (options_.fidelity != Fidelity::analytic && quotient_.calls[calls_[id.index()].planned].moves)
+        start_moving(id, now);
+      else
+        end_call(id, now);
   }
-  const GroupId id{cue.communicator};
-  if (cue.send != nothing) {
-    if (sends_->latency_over(id, cue.send, now)) end_call(id, now);
-    return;
-  }
-  if (options_.fidelity != Fidelity::analytic && quotient_.calls[calls_[id.index()].planned].moves)
-    start_moving(id, now);
-  else
-    end_call(id, now);
 }
 
 void Player::flow_ended(FlowId flow, Time now) {
@@ -248,6 +289,7 @@ void Player::end_call(GroupId id, Time now) {
   if (tiers_ && planned.moves && !sends_)
     tiers_->add(planned.shape, static_cast<double>(call.size), at_ps(call.moving_since), now);
 
+  if (slows_[id.index()]) stop_slowing(id, now);
   const CallState ended = call;
   call.arrived = 0;
   ++call.number;
@@ -310,11 +352,11 @@ Measured Player::play() {
       runnable_.push_back({id_at<ActorId>(a), static_cast<std::uint32_t>(s)});
   run_streams();
   while (!queue_.empty()) {
-    const Time now = queue_.next_time();
+    const Time now = now_ = queue_.next_time();
     do handle(queue_.pop(), now);
     while (!queue_.empty() && queue_.next_time() == now);
     queue_.push_all(Phase::end, network_.resolve(now), [](const FluidNetwork::Finish& f) {
-      return std::pair{f.at, Cue{.flow = f.flow.value, .generation = f.generation}};
+      return std::pair{f.at, Cue{.kind = CueKind::flow_end, .of = f.flow.value, .generation = f.generation}};
     });
     report_progress();
   }

@@ -5,13 +5,16 @@
 //
 // A rank's streams run ahead: operations whose start is known are played at once, without an event, because nothing can
 // change them any more. A stream stops where it must learn something: an event not set yet, or a call whose other
-// members have not arrived. The queue therefore holds transfers only: when one starts to move bytes, and when it ends.
+// members have not arrived. So does the main stream where calls may slow what it computes (sim/contention.h): the end
+// of a computation that a call could still join is an event. The queue otherwise holds transfers only: when one starts
+// to move bytes, and when it ends.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "sim/contention.h"
 #include "sim/event_queue.h"
 #include "sim/quotient.h"
 #include "sim/send_player.h"
@@ -32,10 +35,10 @@ class Player {
   static constexpr std::uint32_t nothing = UINT32_MAX;
   static constexpr std::uint64_t report_every = 1U << 16;  // events: a few hundred reports in a long run
 
-  enum class State : std::uint8_t { ready, blocked, calling, done };
+  enum class State : std::uint8_t { ready, blocked, calling, computing, done };
   struct StreamState {
-    std::int64_t clock = 0;              ///< end of its last operation, ps
-    std::uint32_t cursor = 0;            ///< next operation
+    std::int64_t clock = 0;    ///< end of its last operation, ps; of the call or computation at hand the start
+    std::uint32_t cursor = 0;  ///< next operation
     std::uint32_t blocked_on = nothing;  ///< event, while blocked
     State state = State::ready;
   };
@@ -61,6 +64,13 @@ class Player {
   void find_peaks();
   void run_streams();
   void run_stream(ActorId actor, std::uint32_t stream);
+  void lay_out_contention();
+  [[nodiscard]] bool may_be_slowed(ActorId actor) const;
+  void start_computing(ActorId actor, StreamState& s, std::int64_t work);
+  void computed(ActorId actor, Time now);
+  void set_end(ActorId actor, std::optional<Contention::Foreseen> end);
+  void call_complete(GroupId id, Time now);
+  void stop_slowing(GroupId id, Time now);
   bool wait_for_events(ActorId actor, std::uint32_t stream, StreamState& s, const Operation& o);
   void finish_operation(ActorId actor, std::uint32_t stream, StreamState& s, const Operation& o, std::int64_t end);
   void arrive(ActorId actor, std::uint32_t stream, StreamState& s, const Operation& o);
@@ -69,6 +79,7 @@ class Player {
   void flow_ended(FlowId flow, Time now);
   void end_call(GroupId id, Time now);
   void handle(const Cue& cue, Time now);
+  [[nodiscard]] bool is_void(const Cue& cue) const;
   void book_wait(ActorId actor, std::uint16_t row, std::int64_t from, std::int64_t began, std::int64_t end);
   void record(ActorId actor, std::uint32_t stream, std::uint32_t index, std::int64_t start, std::int64_t began,
               std::int64_t end, const CallState* call);
@@ -83,6 +94,10 @@ class Player {
   [[nodiscard]] std::vector<CommunicationRow> communication() const;
   void sum_up_links(Measured& m) const;
 
+  bool contends(ActorId a) const { return !contending_[quotient_.actors[a.index()].program].empty(); }
+  bool contends(const Quotient::Member& m) const {
+    return contends(m.actor) && program_of(m.actor).streams[m.stream].contends;
+  }
   const Program& program_of(ActorId a) const { return job_.programs[quotient_.actors[a.index()].program]; }
   StreamState& state_of(ActorId a, std::uint32_t stream) { return streams_[stream_begin_[a.index()] + stream]; }
   const StreamState& state_of(ActorId a, std::uint32_t s) const { return streams_[stream_begin_[a.index()] + s]; }
@@ -101,6 +116,13 @@ class Player {
   EventQueue<Cue> queue_;
   std::optional<SendPlayer> sends_;  // fidelity flows only
   std::vector<Runnable> runnable_;
+  Time now_;
+
+  Contention contention_;
+  std::vector<std::vector<std::uint32_t>> contending_;  // by program: its contending streams; none where nothing slows
+  std::vector<std::vector<std::uint32_t>> setter_;      // by program, by event: the stream that sets it
+  std::vector<bool> slows_;                             // by group: calls of a contending stream
+  std::vector<ActorId> waiting_mains_;  // main streams that go on when all others have gone as far as they can
 
   std::vector<std::uint32_t> stream_begin_;  // by actor, into streams_
   std::vector<StreamState> streams_;

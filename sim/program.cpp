@@ -24,6 +24,8 @@ StreamId ProgramBuilder::stream(std::string_view name) {
   return StreamId{at->second};
 }
 
+void ProgramBuilder::contend(StreamId stream) { program_.streams.at(stream.index()).contends = true; }
+
 std::uint16_t ProgramBuilder::label(std::string_view text) {
   const auto [at, fresh] =
       label_index_.try_emplace(std::string(text), static_cast<std::uint16_t>(program_.labels.size()));
@@ -155,6 +157,11 @@ Pace paced(double times_as_long) {
   if (!(times_as_long > 0 && times_as_long <= most))
     throw std::invalid_argument(fmt::format("a pace of {}; allowed: above 0, at most {}", times_as_long, most));
   return std::max(Pace{1}, static_cast<Pace>(std::llround(times_as_long * usual_pace)));
+}
+
+RateShare rate_share(double part) {
+  if (!(part >= 0 && part < 1)) throw std::invalid_argument(fmt::format("a share of {}; allowed: 0 to below 1", part));
+  return std::min(static_cast<RateShare>(std::llround(part * whole_rate)), whole_rate - 1);
 }
 
 std::int64_t Job::compute_ps(RankId rank, std::int64_t duration_ps) const {

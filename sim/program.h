@@ -62,9 +62,15 @@ struct Operation {
   Place place;
 };
 
+/// A part of a whole, in parts of 2^20 so that it is the same on every machine: below 1; throws std::invalid_argument.
+using RateShare = std::uint32_t;
+inline constexpr RateShare whole_rate = RateShare{1} << 20;
+[[nodiscard]] RateShare rate_share(double part);
+
 struct Stream {
   std::string name;
   std::vector<Operation> operations;
+  bool contends = false;  ///< its calls slow computation of the main stream (Program::contention)
 };
 
 struct Program {
@@ -73,6 +79,8 @@ struct Program {
   std::vector<std::string> labels;
   std::uint32_t events = 0;  ///< events are 0 .. events-1
   std::uint16_t slots = 0;   ///< communicator slots that it calls
+  RateShare contention = 0;  ///< of its rate, what the main stream's computation loses while a call of a contending
+                             ///< stream is in flight, from when all its members have arrived to its end
 
   [[nodiscard]] std::span<const Event> waits_of(const Operation& o) const {
     return std::span(waits).subspan(o.waits_begin, o.waits_count);
@@ -88,6 +96,9 @@ class ProgramBuilder {
   ProgramBuilder();
   /// The stream of that name, made on first use. "main" is stream 0.
   StreamId stream(std::string_view name);
+  /// Calls of that stream slow the main stream's computation by the program's contention; those of others do not.
+  void contend(StreamId stream);
+  void set_contention(RateShare lost) { program_.contention = lost; }
 
   struct Compute {
     std::string_view label;

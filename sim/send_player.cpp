@@ -23,7 +23,8 @@ void SendPlayer::ready(GroupId id, std::uint32_t send, Time now) {
   if (latency == 0) {
     pass_gate(id, send, now);
   } else {
-    queue_.push(now + picoseconds(latency), Phase::start, {.communicator = id.value, .send = send});
+    queue_.push(now + picoseconds(latency), Phase::start,
+                {.kind = CueKind::send_latency_over, .of = id.value, .send = send});
   }
 }
 

@@ -14,13 +14,19 @@
 
 namespace foretrain {
 
-/// What the player's queue holds: an end of a flow, the start of a call's bytes, or the end of a send's latency.
+/// What the player's queue holds.
+enum class CueKind : std::uint32_t {
+  call_latency_over,  ///< its bytes start to move, or where it has none it ends
+  call_complete,      ///< all its members have arrived: it begins to slow their computation
+  flow_end,           ///< as the network foresaw it
+  send_latency_over,
+  compute_end  ///< as its contention foresaw it
+};
 struct Cue {
-  static constexpr std::uint32_t nothing = UINT32_MAX;
-  std::uint32_t communicator = nothing;
-  std::uint32_t flow = nothing;
-  std::uint32_t generation = 0;
-  std::uint32_t send = nothing;
+  CueKind kind{};
+  std::uint32_t of = 0;          ///< group, flow or actor
+  std::uint32_t generation = 0;  ///< of a flow's or a computation's end: void once that has moved on
+  std::uint32_t send = 0;        ///< of the group's call
 };
 
 class SendPlayer {

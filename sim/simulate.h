@@ -46,6 +46,7 @@ struct RankAccount {
   std::vector<Duration> exposed;  ///< by communication row: the main stream waits for bytes in flight
   std::vector<Duration> waiting;  ///< by communication row: the main stream waits for a peer to arrive
   Duration tail;                  ///< after its last operation, until the slowest rank is done
+  Duration slowed;                ///< of `busy`: how much longer it took beside communication (Program::contention)
 };
 
 /// All calls of one collective in one dimension.

@@ -10,7 +10,8 @@
 namespace foretrain::test {
 
 inline bool same(const RankAccount& a, const RankAccount& b) {
-  return a.busy == b.busy && a.exposed == b.exposed && a.waiting == b.waiting && a.tail == b.tail;
+  return a.busy == b.busy && a.exposed == b.exposed && a.waiting == b.waiting && a.tail == b.tail &&
+         a.slowed == b.slowed;
 }
 
 inline bool same(const CommunicationRow& a, const CommunicationRow& b) {
