@@ -98,6 +98,11 @@ struct Communicator {
   std::vector<RankId> members;
   std::uint8_t dimension = 0;                  ///< index into Job::dimensions: what its time is booked under
   std::optional<std::uint16_t> exchange = {};  ///< index into Job::exchanges; none: all parts alike
+  /// Its calls take so many times what the transport says: longer latencies, lower rates, the same bytes on the links.
+  /// Below 1 up to the line rate of the links.
+  double time_factor = 1;
+  /// Between nodes at most so many channels, each over one NIC of a node; 0: one for every member in a node.
+  std::uint32_t channels = 0;
 };
 
 }  // namespace foretrain

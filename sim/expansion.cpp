@@ -1,6 +1,7 @@
 #include "sim/expansion.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -93,8 +94,12 @@ class Expander {
     std::vector<GpuId> gpus;
     gpus.reserve(communicator.members.size());
     for (RankId r : communicator.members) gpus.push_back(job_.placement[r.index()]);
-    const GroupLayout layout(fabric_, std::move(gpus));
-    const GroupShape shape = shape_of(fabric_, layout);
+    GroupLayout layout(fabric_, std::move(gpus));
+    GroupShape shape = shape_of(fabric_, layout);
+    if (communicator.channels > 0) {
+      layout.channels_max = communicator.channels;
+      shape.nics_per_node = std::min(shape.nics_per_node, communicator.channels);
+    }
     const CollectiveContext context{fabric_, *router_, transport_, options_.pieces, exchange_of(communicator)};
 
     std::vector<std::pair<std::pair<Collective, Choice>, ShapeId>> known;  // of this communicator
@@ -102,14 +107,14 @@ class Expander {
       PlannedCall planned{.op = call.op, .size = call.size};
       planned.row = out_.row_of(communicator.dimension, call.op);
       if (layout.ranks() > 1) {
-        const Decision& d = decide(call, shape, forced_of(call.op, context.exchange));
+        const Decision& d = decide(call, shape, forced_of(call.op, context.exchange), communicator.time_factor);
         planned.choice = d.choice;
         planned.latency = planned.idle_time = d.latency;
         planned.moves = call.size > 0 && moves_bytes(call.op);
         if (planned.moves && planner_) {
-          plan_sends(planned, d, layout, context);
+          plan_sends(planned, d, layout, context, communicator.time_factor);
         } else if (planned.moves) {
-          planned.shape = shape_for(known, call.op, d, layout, context);
+          planned.shape = shape_for(known, call.op, d, layout, context, communicator.time_factor);
         }
       }
       out_.calls.push_back(planned);
@@ -128,38 +133,51 @@ class Expander {
     return forced;
   }
 
-  const Decision& decide(const DistinctCall& call, const GroupShape& shape, const Forced& forced) {
-    const auto key = std::tuple(call.op, call.size, shape, forced.algorithm);
+  const Decision& decide(const DistinctCall& call, const GroupShape& shape, const Forced& forced, double times) {
+    const auto key = std::tuple(call.op, call.size, shape, forced.algorithm, times);
     if (const auto at = decisions_.find(key); at != decisions_.end()) return at->second;
     const Collective op = played_as(call.op);
     const Bytes size = moves_bytes(call.op) ? bytes(call.size) : Bytes{};
     const Choice choice = choose(op, size, shape, transport_, forced);
     const CollectiveAlgorithm& how = algorithm(choice.algorithm);
     return decisions_
-        .emplace(key, Decision{choice, how.latency(op, choice.protocol, size, shape, transport_),
-                               how.rate_cap(op, choice.protocol, shape, transport_)})
+        .emplace(key, stretched({choice, how.latency(op, choice.protocol, size, shape, transport_),
+                                 how.rate_cap(op, choice.protocol, shape, transport_)},
+                                times))
         .first->second;
   }
 
+  static Decision stretched(Decision d, double times) {
+    if (times == 1) return d;
+    d.latency = picoseconds(std::llround(static_cast<double>(d.latency.ps()) * times));
+    if (d.cap) *d.cap /= times;
+    return d;
+  }
+
   ShapeId shape_for(std::vector<std::pair<std::pair<Collective, Choice>, ShapeId>>& known, Collective op,
-                    const Decision& d, const GroupLayout& layout, const CollectiveContext& context) {
+                    const Decision& d, const GroupLayout& layout, const CollectiveContext& context, double times) {
     for (const auto& [key, id] : known)
       if (key == std::pair(op, d.choice)) return id;
     out_.usage.push_back(algorithm(d.choice.algorithm).usage(op, d.choice.protocol, layout, context));
+    if (times != 1) stretch(out_.usage.back(), times);
     out_.rate_cap.push_back(d.cap.value_or(uncapped));
     const auto id = id_at<ShapeId>(out_.usage.size() - 1);
     known.push_back({{op, d.choice}, id});
     return id;
   }
 
-  void plan_sends(PlannedCall& call, const Decision& d, const GroupLayout& layout, const CollectiveContext& context) {
+  void plan_sends(PlannedCall& call, const Decision& d, const GroupLayout& layout, const CollectiveContext& context,
+                  double times) {
     const CollectiveAlgorithm& how = algorithm(d.choice.algorithm);
+    SendGraph graph = how.sends(call.op, d.choice.protocol, bytes(call.size), layout, context);
+    if (times != 1) graph.stretch(times);
     const auto message = static_cast<double>(call.size);
     call.plan = static_cast<std::uint32_t>(out_.plans.size());
-    out_.plans.push_back(
-        planner_->plan(how.sends(call.op, d.choice.protocol, bytes(call.size), layout, context), message, d.cap));
+    out_.plans.push_back(planner_->plan(graph, message, d.cap));
     double rate = d.cap.value_or(uncapped);
-    for (const Usage& u : how.usage(call.op, d.choice.protocol, layout, context))
+    std::vector<Usage> usage = how.usage(call.op, d.choice.protocol, layout, context);
+    if (times != 1) stretch(usage, times);
+    for (const Usage& u : usage)
       rate = std::min(rate, static_cast<double>(fabric_.link(u.link).bandwidth.bytes_per_s()) / u.load);
     call.idle_time = call.latency + fluid_time(message, rate);
   }
@@ -204,7 +222,7 @@ class Expander {
   std::unique_ptr<Router> router_;
   std::optional<SendPlanner> planner_;  // flows only
   std::vector<std::vector<std::vector<DistinctCall>>> calls_of_program_;
-  std::map<std::tuple<Collective, std::int64_t, GroupShape, std::optional<Algorithm>>, Decision> decisions_;
+  std::map<std::tuple<Collective, std::int64_t, GroupShape, std::optional<Algorithm>, double>, Decision> decisions_;
   Expansion out_;
 };
 

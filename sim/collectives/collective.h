@@ -11,6 +11,7 @@
 // One algorithm a file, one line in `algorithms()` (algorithms.cpp).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,6 +32,9 @@ struct Usage {
   double flows = 1;  ///< that compete there for a fair share: 8 for eight pairs of an all-to-all
 };
 
+/// The same bytes on the links in `times` the time, but not faster than the links.
+void stretch(std::vector<Usage>& usage, double times);
+
 /// Where the members of a communicator sit. Order inside `nodes` is order of first appearance.
 struct GroupLayout {
   struct Node {
@@ -40,6 +44,7 @@ struct GroupLayout {
   };
   std::vector<GpuId> members;  ///< in communicator order
   std::vector<Node> nodes;
+  std::size_t channels_max = SIZE_MAX;  ///< between nodes
 
   GroupLayout(const Fabric& fabric, std::vector<GpuId> members);
   [[nodiscard]] std::size_t ranks() const { return members.size(); }

@@ -13,7 +13,8 @@ bool same(const NodeRings& a, const NodeRings& b) { return a.rings == b.rings &&
 }  // namespace
 
 LayoutRings::LayoutRings(const Fabric& fabric, const GroupLayout& layout)
-    : layout_(layout), channels_(layout.nodes.size() > 1 ? layout.ranks_per_node_min() : 1) {
+    : layout_(layout),
+      channels_(layout.nodes.size() > 1 ? std::min(layout.ranks_per_node_min(), layout.channels_max) : 1) {
   for (const GroupLayout::Node& node : layout.nodes) {
     NodeRings found = find_node_rings(fabric, node.gpus);
     if (found.rate) rate_ = rate_ ? std::min(*rate_, *found.rate) : *found.rate;

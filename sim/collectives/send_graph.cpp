@@ -45,6 +45,16 @@ void SendGraph::stretch_latencies(Duration total) {
   }
 }
 
+void SendGraph::stretch(double times) {
+  const auto longer = [times](Duration d) { return picoseconds(std::llround(times * static_cast<double>(d.ps()))); };
+  launch = longer(launch);
+  for (ChunkSend& s : sends_) {
+    s.latency = longer(s.latency);
+    s.in_node_goodput = std::min(s.in_node_goodput, 1.0) / times;
+    s.between_goodput = std::min(s.between_goodput, 1.0) / times;
+  }
+}
+
 ChunkSend TreePipeline::send(const TreeEdge& edge, bool up, Last behind) const {
   const GpuId from = up ? edge.child : edge.parent;
   return {.from = from,

@@ -65,6 +65,8 @@ class SendGraph {
   /// Scales all latencies so that the longest chain of them is exactly `total`: the proportions are the hardware's, the
   /// sum is the closed form's, and an empty message takes launch + total.
   void stretch_latencies(Duration total);
+  /// All takes `times` as long, but nothing is faster than the links.
+  void stretch(double times);
 
  private:
   std::vector<ChunkSend> sends_;

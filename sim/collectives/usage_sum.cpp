@@ -10,6 +10,10 @@
 
 namespace foretrain {
 
+void stretch(std::vector<Usage>& usage, double times) {
+  for (Usage& u : usage) u.load = std::max(u.wire, u.load * times);
+}
+
 namespace {
 
 constexpr std::size_t sorted_at_most = 16384;  ///< entries; about where sorting costs as much as a cell a link

@@ -83,12 +83,14 @@ struct Both {
   Measured flows;
   [[nodiscard]] double ratio() const { return flows.step.seconds() / fluid.step.seconds(); }
 };
-inline Both play(const Setting& s, const std::vector<Call>& calls, const Forced& forced, std::uint32_t pieces = 64) {
-  const Job job = job_of(calls);
+inline Both play(const Setting& s, const Job& job, const Forced& forced, std::uint32_t pieces = 64) {
   SimulateOptions options{.routing = s.routing, .forced = forced, .pieces = pieces};
   Measured fluid = simulate(s.fabric, sharp(), job, options);
   options.fidelity = Fidelity::flows;
   return {std::move(fluid), simulate(s.fabric, sharp(), job, options)};
+}
+inline Both play(const Setting& s, const std::vector<Call>& calls, const Forced& forced, std::uint32_t pieces = 64) {
+  return play(s, job_of(calls), forced, pieces);
 }
 
 /// Every algorithm, collective and protocol that serves a group.

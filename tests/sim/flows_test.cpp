@@ -133,6 +133,64 @@ TEST(Sends, PutTheSameBytesOnEveryLinkAsTheUsageVector) {
       }
 }
 
+// ---- stretched ----------------------------------------------------------------------------------------------------
+
+/// Latency, protocol and links alike take so many times as long, in both fidelities; links carry the same bytes, and
+/// below 1 none carries more than it can.
+TEST(Stretched, CallsTakeThatMuchLongerOverTheSameBytes) {
+  const auto builders = every_builder();
+  for (const Setting* s : {&builders[0], &builders[6], &builders[7]})
+    for (const Group& group : {first_gpus(8), first_gpus(16)})
+      for (const Way& way : ways_of(s->fabric, group)) {
+        SCOPED_TRACE(s->name + ", " + std::to_string(group.size()) + ", " + way.name());
+        Job job = job_of({{way.op, group, mebibytes(16)}});
+        const auto play_at = [&](double times) {
+          job.communicators[0].time_factor = times;
+          return play(*s, job, {way.algorithm, way.protocol}, 4);
+        };
+        const Both usual = play_at(1), longer = play_at(2.5), shorter = play_at(0.25);
+        EXPECT_NEAR(longer.fluid.step / usual.fluid.step, 2.5, 1e-6);
+        EXPECT_NEAR(longer.flows.step / usual.flows.step, 2.5, 1e-6);
+        EXPECT_LE(shorter.fluid.step, usual.fluid.step);
+        for (std::size_t l = 0; l < usual.fluid.links.size(); ++l) {
+          const double bytes = usual.fluid.links[l].bytes;
+          const auto line = static_cast<double>(s->fabric.link(id_at<LinkId>(l)).bandwidth.bytes_per_s());
+          for (const Both* other : {&longer, &shorter}) {
+            ASSERT_NEAR(other->fluid.links[l].bytes, bytes, 1e-12 * bytes);
+            ASSERT_NEAR(other->flows.links[l].bytes, bytes, 1e-12 * bytes);
+          }
+          ASSERT_LE(bytes, line * shorter.fluid.step.seconds() * (1 + 1e-9));
+          ASSERT_LE(bytes, line * shorter.flows.step.seconds() * (1 + 1e-9));
+        }
+      }
+}
+
+/// A gather of S over N nodes puts S (N-1)/N on every NIC that it uses, all channels together on one where it has one.
+TEST(Channels, OneTakesAllOverOneNicOfANode) {
+  const Setting s{"nodes", hand_made({.nodes = 4}), Routing::spread};
+  const Bytes size = gibibytes(1);
+  Job job = job_of({{Collective::all_gather, first_gpus(32), size}});
+  const auto busiest = [&](const Measured& m) {
+    double most = 0;
+    for (std::size_t l = 0; l < m.links.size(); ++l)
+      if (s.fabric.tiers()[s.fabric.link(id_at<LinkId>(l)).tier.index()].name == "nic")
+        most = std::max(most, m.links[l].bytes);
+    return most;
+  };
+  const auto play_with = [&](std::uint32_t channels) {
+    job.communicators[0].channels = channels;
+    return play(s, job, {Algorithm::ring, Protocol::simple}, 4);
+  };
+  const double all = static_cast<double>(size.count()) * 31 / 32;  // a ring: (n-1)/n of the message between any two
+  for (const std::uint32_t channels : {1U, 2U, 4U, 8U}) {
+    const Both both = play_with(channels);
+    EXPECT_NEAR(busiest(both.fluid), all / channels, 1e-9 * all) << channels;
+    EXPECT_NEAR(busiest(both.flows), all / channels, 1e-9 * all) << channels;
+  }
+  EXPECT_EQ(play_with(0).fluid.step, play_with(8).fluid.step);
+  EXPECT_EQ(play_with(64).fluid.step, play_with(8).fluid.step);
+}
+
 // ---- where bandwidth binds ----------------------------------------------------------------------------------------
 
 /// Rings, NVLS and pairs: nothing is lost between the steps, so they agree within 0.1 %. Channels that share a NIC use

@@ -349,6 +349,21 @@ std::vector<Pace> random_paces(std::size_t ranks) {
   return pace;
 }
 
+/// Computation slowed by some streams' calls, and dimensions whose calls take longer, over fewer NICs.
+void let_contend(Job& job) {
+  for (Program& program : job.programs) {
+    program.contention = rate_share(any_of({0.0, 0.57}));
+    for (Stream& stream : program.streams) stream.contends = *rc::gen::arbitrary<bool>();
+  }
+  if (*rc::gen::inRange(0, 3) > 0) return;
+  const double times[] = {any_of({1.0, 1.7}), any_of({1.0, 0.6}), 1, 1};
+  const auto channels = *rc::gen::inRange<std::uint32_t>(0, 3);
+  for (Communicator& c : job.communicators) {
+    c.time_factor = times[c.dimension];
+    c.channels = c.dimension == 1 ? channels : 0;
+  }
+}
+
 struct Case {
   Fabric fabric;
   Job job;
@@ -360,6 +375,7 @@ Case random_case() {
   const Grid grid = random_grid(fabric.gpu_count());
   Job job = grid_job(grid, random_steps(grid.pp));
   job.pace = random_paces(grid.ranks());
+  let_contend(job);
   SimulateOptions options{.fidelity = *rc::gen::element(Fidelity::fluid, Fidelity::fluid, Fidelity::analytic),
                           .routing = *rc::gen::elementOf(std::vector(std::begin(all_routings), std::end(all_routings))),
                           .seed = *rc::gen::inRange<std::uint64_t>(1, 1000),
