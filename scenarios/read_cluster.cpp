@@ -295,6 +295,7 @@ Gpu read_gpu(const YamlNode& map, const std::string& path, Problems& problems) {
   gpu.multiprocessors = reader.integer("multiprocessors", {1, 4096}, none);
   gpu.launch_gap = reader.duration("launch_gap", gpu.launch_gap);
   gpu.host_time = reader.number("host_time", {0, 100}, gpu.host_time);
+  gpu.contention = reader.number("contention", {0, 0.99}, usual_contention);
   const auto at_most = [&](std::string_view key, bool holds, std::string_view other) {
     const bool both_good = !problems.bad(dotted(path, key)) && !problems.bad(dotted(path, other));
     if (!holds && both_good && reader.given(key)) {

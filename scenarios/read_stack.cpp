@@ -30,6 +30,8 @@ StackSection read_stack(const YamlNode& map, Problems& problems) {
   s.late_output_gradient = reader.boolean("late_output_gradient", s.late_output_gradient);
   s.prunes_recompute = reader.boolean("prunes_recompute", s.prunes_recompute);
   s.scattered_messages = reader.boolean("scattered_messages", s.scattered_messages);
+  s.owner_broadcast = reader.duration("owner_broadcast", s.owner_broadcast);
+  s.data_channels = reader.integer("data_channels", {0, 1024}, s.data_channels);
   read.training = section(reader, "training");
   read.parallelism = section(reader, "parallelism");
   reader.finish();

@@ -96,7 +96,8 @@ struct Played {
 
 Played play(const Scenario& scenario, const RehearseOptions& options) {
   Fabric fabric = build_fabric(scenario);
-  const double slowdown = straggler_slowdown(scenario.cluster.jitter, fabric.node_count());
+  const double slowdown =
+      straggler_slowdown(scenario.cluster.jitter, fabric.node_count()) * scenario.training.stack.overhead;
   Workload w = workload_of(scenario, slowdown);
   set_expert_exchanges(scenario.model, scenario.plan, rank_nodes(fabric, w.job), w.job);
   w.job.pace = rank_paces(scenario.faults, fabric, w.job);

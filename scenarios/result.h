@@ -93,6 +93,7 @@ struct Result {
   /// MFU and HFU: of the sum of all GPUs' peaks.
   double model_tflops_per_gpu = 0, mfu = 0, hfu = 0, hardware_tflops_per_gpu = 0, bubble_fraction = 0;
   Breakdown breakdown;  ///< mean over ranks
+  double slowed_s = 0;  ///< of compute, recompute and optimizer: what communication beside them cost, mean over ranks
   std::vector<StageResult> stages;
   std::vector<GpuKindResult> gpu_kinds;  ///< by group of the cluster; one where it is not mixed
   MemoryResult memory;                   ///< of the rank with the least room left, or most lacking

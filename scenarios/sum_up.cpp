@@ -110,12 +110,15 @@ void sum_up_ranks(Result& r, const Measured& m, const Workload& w) {
   std::vector<Breakdown> by_stage(stages);
   std::vector<double> ranks_of(stages);
   Breakdown all;
+  TotalTime slowed;
   for (std::size_t rank = 0; rank < m.ranks.size(); ++rank) {
     const Breakdown b = breakdown_of(m.ranks[rank], m.communication, w.job);
     add(by_stage[w.stage_of[rank]], b);
     ranks_of[w.stage_of[rank]] += 1;
     add(all, b);
+    slowed += m.ranks[rank].slowed;
   }
+  r.slowed_s = slowed.seconds() / static_cast<double>(m.ranks.size());
   r.breakdown = scaled_by(all, 1.0 / static_cast<double>(m.ranks.size()));
   r.bubble_fraction = r.breakdown.bubble / r.step_time_s;
   for (std::size_t s = 0; s < stages; ++s) {

@@ -26,10 +26,10 @@ std::string write_gpu(const Gpu& g) {
   return fmt::format(
       "  gpu:\n    name: {}\n    peak: {}\n    matmul: {}\n{}    flash_attention: {}\n    memory: {}\n"
       "    memory_achieved: {}\n    memory_size: {}\n    memory_usable: {}\n    {}\n"
-      "    launch_gap: {}\n    host_time: {}\n",
+      "    launch_gap: {}\n    host_time: {}\n    contention: {}\n",
       word(g.name), to_text(g.peak), to_text(g.matmul), products, to_text(g.flash_attention), to_text(g.memory),
       to_text(g.memory_achieved), to_text(g.memory_size), to_text(g.memory_usable), units, to_text(g.launch_gap),
-      g.host_time);
+      g.host_time, g.contention);
 }
 
 /// Every line of `text` with four blanks before it.
@@ -90,10 +90,11 @@ std::string write_stack(const Stack& s) {
   return fmt::format(
       "  stack:\n    name: {}\n    framework: {}\n    attention_rate: {}\n    memory_traffic: {}\n"
       "    expert_traffic: {}\n    overhead: {}\n    tp_time: {}\n    ep_time: {}\n    host_layer: {}\n"
-      "    host_expert_layer: {}\n    late_output_gradient: {}\n    prunes_recompute: {}\n    scattered_messages: {}\n",
+      "    host_expert_layer: {}\n    late_output_gradient: {}\n    prunes_recompute: {}\n    scattered_messages: {}\n"
+      "    owner_broadcast: {}\n    data_channels: {}\n",
       word(s.name), to_text(s.framework), s.attention_rate, s.memory_traffic, s.expert_traffic, s.overhead, s.tp_time,
       s.ep_time, to_text(s.host_layer), to_text(s.host_expert_layer), s.late_output_gradient, s.prunes_recompute,
-      s.scattered_messages);
+      s.scattered_messages, to_text(s.owner_broadcast), s.data_channels);
 }
 
 std::string write_training(const Training& t) {

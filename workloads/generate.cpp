@@ -48,8 +48,9 @@ constexpr Traffic all_traffic[] = {Traffic::tp, Traffic::cp, Traffic::ep, Traffi
 /// Makes the communicators of a plan and binds them to every rank's slots.
 class Binder {
  public:
-  Binder(const Model& model, const Plan& plan, const PipelineShape& shape, Job& job)
+  Binder(const Model& model, const Plan& plan, const Stack& stack, const PipelineShape& shape, Job& job)
       : plan_(plan),
+        stack_(stack),
         has_experts_(model.experts.has_value()),
         messages_(message_kinds(shape)),
         ends_(end_holders(shape)),
@@ -79,7 +80,11 @@ class Binder {
 
  private:
   CommunicatorId make(std::vector<RankId> members, Traffic traffic) {
-    job_.communicators.push_back({std::move(members), static_cast<std::uint8_t>(traffic)});
+    job_.communicators.push_back(
+        {.members = std::move(members),
+         .dimension = static_cast<std::uint8_t>(traffic),
+         .time_factor = time_factor_of(traffic),
+         .channels = traffic == Traffic::dp ? static_cast<std::uint32_t>(stack_.data_channels) : 0});
     return id_at<CommunicatorId>(job_.communicators.size() - 1);
   }
   void bind(RankId rank, Slot slot, CommunicatorId id) {
@@ -128,7 +133,13 @@ class Binder {
     }
   }
 
+  [[nodiscard]] double time_factor_of(Traffic traffic) const {
+    if (traffic == Traffic::tp) return stack_.tp_time;
+    return traffic == Traffic::ep ? stack_.ep_time : 1;
+  }
+
   const Plan& plan_;
+  const Stack& stack_;
   bool has_experts_;
   std::vector<PipelineMessage> messages_;
   std::vector<std::int64_t> ends_;  ///< pipeline ranks that hold an end of the model
@@ -140,6 +151,7 @@ class Binder {
 
 StageCost stage_cost(const Gpu& gpu, const Model& model, const Plan& plan, const Training& training, double slowdown) {
   StageCost cost;
+  cost.slowdown = slowdown;
   const auto slow = [slowdown](Duration& d) { d = picoseconds(std::llround(static_cast<double>(d.ps()) * slowdown)); };
   const auto slow_part = [&](PartCost& p) {
     slow(p.forward);
@@ -184,7 +196,7 @@ Workload generate(const Model& model, const Plan& plan, const Training& training
     w.stage_of.push_back(stage);
     w.job.placement.push_back(id_at<GpuId>(r));
   }
-  Binder(model, plan, shape, w.job).bind_groups();
+  Binder(model, plan, training.stack, shape, w.job).bind_groups();
   return w;
 }
 

@@ -21,6 +21,7 @@ enum class Traffic : std::uint8_t { tp, cp, ep, dp, pp, other };
 struct StageCost {
   std::array<LayerCost, layer_kind_count> layers;  ///< by LayerKind::index()
   EndCost end;
+  double slowdown = 1;  ///< that is in the above, and that the optimizer has too
   [[nodiscard]] const LayerCost& of(LayerKind kind) const { return layers[kind.index()]; }
 };
 

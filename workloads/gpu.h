@@ -9,6 +9,10 @@
 
 namespace foretrain {
 
+/// Gpu::contention where a GPU's file says nothing. Fitted in 2026 to published FSDP and data-parallel steps on A100,
+/// H100 and TPUs, whose overlapped stretches last max + 0.57 min of what they overlap.
+inline constexpr double usual_contention = 0.57;
+
 struct Gpu {
   std::string name;
   FlopRate peak;           ///< bf16/fp16 dense, the MFU denominator
@@ -28,6 +32,9 @@ struct Gpu {
   /// training runs of CUDA GPUs).
   Duration launch_gap = microseconds(4.6);
   double host_time = 1;  ///< what launching takes on this GPU's host, over a usual x86 server
+  /// Of its rate, what computation loses while a collective is in flight beside it: to the communication library's
+  /// kernels on some multiprocessors and to their traffic in HBM.
+  double contention = 0;
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 

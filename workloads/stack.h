@@ -36,6 +36,10 @@ struct Stack {
   bool late_output_gradient = false;  ///< the output layer's weight gradient waits for the pipeline's cool-down
   bool prunes_recompute = false;      ///< recompute ends before a layer's last product, whose output nobody reads
   bool scattered_messages = true;     ///< a pipeline message is divided over the TP group (Narayanan 2021, section 4.1)
+  /// ZeRO 1, 2: every owner of a shard broadcasts it by itself, so long on the host behind the one before (InternLM);
+  /// 0: all are gathered at once.
+  Duration owner_broadcast;
+  std::int64_t data_channels = 0;  ///< data-parallel groups use so many NICs of a node; 0: all
 
   friend bool operator==(const Stack&, const Stack&) = default;
 };

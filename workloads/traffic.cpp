@@ -30,7 +30,8 @@ Bytes expert_message(const Model& model, const Plan& plan, const Training& train
 }
 
 Bytes pipeline_message(const Model& model, const Plan& plan, const Training& training) {
-  return bytes(activation_message(model, plan, training).count() / plan.tp);
+  const bool whole = !plan.sequence_parallel && !training.stack.scattered_messages;
+  return bytes(activation_message(model, plan, training).count() / (whole ? 1 : plan.tp));
 }
 
 }  // namespace foretrain

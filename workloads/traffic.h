@@ -33,6 +33,9 @@ enum class Slot : std::uint16_t {
   model       ///< all ranks that hold one replica: gradient norm
 };
 inline constexpr std::size_t slot_count = 18;
+[[nodiscard]] constexpr bool is_pipeline_message(Slot slot) {
+  return slot >= Slot::forward_to_next && slot <= Slot::backward_from_previous;
+}
 
 /// Bytes an element of activations in flight: 2, or 4 for fp32 training (fp8 GEMMs exchange bf16).
 [[nodiscard]] std::int64_t activation_bytes(Precision precision);
@@ -48,7 +51,7 @@ inline constexpr std::size_t slot_count = 18;
 /// their capacity so many as they take. Requires a model with experts.
 [[nodiscard]] Bytes expert_message(const Model& model, const Plan& plan, const Training& training);
 /// What one tensor-parallel rank sends to the next stage: its 1/tp of it (sequence shard, or the scatter of Narayanan
-/// 2021, section 4.1, which an all-gather inside the receiving group undoes).
+/// 2021, section 4.1, which an all-gather inside the receiving group undoes), or all of it where the stack does not.
 [[nodiscard]] Bytes pipeline_message(const Model& model, const Plan& plan, const Training& training);
 
 }  // namespace foretrain

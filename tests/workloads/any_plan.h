@@ -118,6 +118,10 @@ inline void draw_training(Drawn& d) {
   t.recompute = *rc::gen::element(Recompute::none, Recompute::selective, Recompute::full);
   t.recompute_method = *rc::gen::element(RecomputeMethod::uniform, RecomputeMethod::block);
   t.recompute_layers = *rc::gen::inRange<std::int64_t>(1, 4);
+  t.stack.late_output_gradient = coin();
+  t.stack.tp_time = *rc::gen::element(1.0, 0.5, 1.5);
+  t.stack.ep_time = *rc::gen::element(1.0, 0.5, 1.5);
+  t.stack.data_channels = *rc::gen::element<std::int64_t>(0, 1);
   t.recompute_modules = {RecomputeModule::norm};
   for (const RecomputeModule module : {RecomputeModule::attention, RecomputeModule::activation, RecomputeModule::latent,
                                        RecomputeModule::mlp, RecomputeModule::experts})

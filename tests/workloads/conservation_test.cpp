@@ -23,8 +23,8 @@ namespace {
 using namespace test;
 
 /// With the exchange of tokens that a plan's experts have on servers of one GPU.
-Workload workload_of(const Drawn& d, const StageCost& cost) {
-  Workload w = generate(d.model, d.plan, d.training, h100_80gb(), cost, true);
+Workload workload_of(const Drawn& d, const StageCost& cost, const Gpu& gpu = h100_80gb()) {
+  Workload w = generate(d.model, d.plan, d.training, gpu, cost, true);
   std::vector<std::uint32_t> node_of(w.job.ranks.size());
   std::iota(node_of.begin(), node_of.end(), 0U);
   set_expert_exchanges(d.model, d.plan, node_of, w.job);
@@ -40,7 +40,9 @@ Measured play(const Drawn& d, const Workload& w) {
 
 RC_GTEST_PROP(AnyPlan, EndsWithAnAccountThatAddsUp, ()) {
   const Drawn d = any_drawn();
-  const Workload w = workload_of(d, stage_cost(h100_80gb(), d.model, d.plan, d.training, 1));
+  Gpu gpu = h100_80gb();
+  gpu.contention = *rc::gen::element(0.0, 0.57);
+  const Workload w = workload_of(d, stage_cost(gpu, d.model, d.plan, d.training, 1), gpu);
   RC_ASSERT(w.job.check().empty());
   const Measured m = play(d, w);
   for (const RankAccount& a : m.ranks) {

@@ -127,6 +127,29 @@ TEST(Generate, one_microbatch_on_four_stages_shows_three_quarters_bubble) {
   expect_bubble({4, 1, 1, ScheduleKind::one_f_one_b}, 0.75);
 }
 
+/// The weight gradient w of the output layer makes the last of p stages the slowest: the step is the ramp up, m
+/// microbatches there, and the backward ramp behind the last. Late, all m of them wait until its last backward, while
+/// the stages before do their last backwards.
+TEST(Bubble, late_output_gradients_fill_the_cool_down) {
+  const double f = 1, b = 2, w = 0.5;
+  const StageCost flat = flat_cost(milliseconds(1000), milliseconds(2000));
+  for (const std::int64_t p : {2, 4, 8})
+    for (const std::int64_t m : {p, 4 * p}) {
+      const Model model = tiny(p);
+      const Plan plan{.pp = p, .schedule = {ScheduleKind::one_f_one_b, 1}};
+      Training training{.sequence_length = 4, .global_batch = m};
+      StageCost cost = flat;
+      cost.end.output.backward_weight = milliseconds(500);
+      const auto step = [&](bool late) {
+        training.stack.late_output_gradient = late;
+        return play(generate(model, plan, training, some_gpu(), cost, false), free_transport()).step.seconds();
+      };
+      const auto ramp = static_cast<double>(p - 1), count = static_cast<double>(m);
+      EXPECT_NEAR(step(false), ramp * (f + b) + count * (f + b + w), 1e-6) << p << " " << m;
+      EXPECT_NEAR(step(true), ramp * f + count * (f + b) + std::max(ramp * b, count * w), 1e-6) << p << " " << m;
+    }
+}
+
 // ---- traffic ----
 
 /// Korthikanti 2022, section 4.2.2: with SP a layer has 2 gathers and 2 scatters forward, the same backward, and 2 more
@@ -151,6 +174,76 @@ TEST(Generate, tensor_parallel_messages_of_a_layer) {
     // To the next and to the previous stage: 1/tp of the activation a rank and microbatch.
     EXPECT_EQ(message_bytes(middle, Collective::send_recv, Slot::forward_to_next), 3 * message / 4);
     EXPECT_EQ(message_bytes(middle, Collective::send_recv, Slot::backward_to_previous), 3 * message / 4);
+  }
+}
+
+/// Without SP every rank of a tensor-parallel group has the whole activation. Scattered, each sends its part, gathered
+/// on arrival; whole, each sends all.
+TEST(Generate, pipeline_messages_are_scattered_or_whole) {
+  const Model model = tiny(6);
+  const Plan plan{.tp = 4, .pp = 3, .schedule = {ScheduleKind::one_f_one_b, 1}};
+  const Training scattered{.sequence_length = 16, .global_batch = 3};
+  Training whole = scattered;
+  whole.stack.scattered_messages = false;
+  const std::int64_t message = activation_message(model, plan, scattered).count();
+  const auto sent = [&](const Training& training, Collective op, Slot slot) {
+    const StageCost cost = flat_cost(milliseconds(1), milliseconds(2));
+    return message_bytes(generate(model, plan, training, some_gpu(), cost, false).job.programs[1], op, slot);
+  };
+  EXPECT_EQ(sent(scattered, Collective::send_recv, Slot::forward_to_next), 3 * message / 4);
+  EXPECT_EQ(sent(scattered, Collective::all_gather, Slot::tp), 2 * 3 * message);  // of activations and of gradients
+  EXPECT_EQ(sent(whole, Collective::send_recv, Slot::forward_to_next), 3 * message);
+  EXPECT_EQ(sent(whole, Collective::all_gather, Slot::tp), 0);
+}
+
+/// What a gather brings at once, broadcasts bring owner by owner: as many calls as ranks, the same bytes in all.
+TEST(Generate, parameters_are_gathered_or_broadcast) {
+  const Model model = tiny(4);
+  const Plan plan{.dp = 4, .zero = 1};
+  Training training{.sequence_length = 8, .global_batch = 8};
+  training.stack.owner_broadcast = milliseconds(2);
+  const StageCost cost = flat_cost(milliseconds(1), milliseconds(2));
+  const Program program = generate(model, plan, training, some_gpu(), cost, true).job.programs.front();
+  EXPECT_EQ(message_bytes(program, Collective::all_gather, Slot::dp), 0);
+  EXPECT_EQ(message_bytes(program, Collective::broadcast, Slot::dp), 2 * model.parameters());
+  std::int64_t calls = 0;
+  for (const Stream& s : program.streams)
+    calls += std::count_if(s.operations.begin(), s.operations.end(), [](const Operation& o) {
+      return o.kind == OperationKind::communicate && o.op == Collective::broadcast;
+    });
+  EXPECT_EQ(calls % 4, 0);
+  EXPECT_GT(calls, 0);
+}
+
+/// A stack's factors go to the groups of their dimension, and to no other.
+TEST(Generate, communicators_take_the_times_of_their_stack) {
+  Model model = tiny(4);
+  model.experts = Experts{.count = 4, .topk = 2, .ffn_hidden = 64};
+  const Plan plan{.tp = 2, .dp = 4, .ep = 4, .sequence_parallel = true};
+  Training training{.sequence_length = 8, .global_batch = 8};
+  training.stack.tp_time = 1.25;
+  training.stack.ep_time = 1.5;
+  training.stack.data_channels = 1;
+  const Workload w = generate(model, plan, training, some_gpu(), flat_cost({}, {}), true);
+  const double expected[] = {1.25, 1, 1.5, 1, 1, 1};  // tp, cp, ep, dp, pp, other
+  for (const Communicator& c : w.job.communicators) {
+    EXPECT_EQ(c.time_factor, expected[c.dimension]) << w.job.dimensions[c.dimension].name;
+    EXPECT_EQ(c.channels, c.dimension == static_cast<std::uint8_t>(Traffic::dp) ? 1U : 0U);
+  }
+}
+
+/// Compute beside collectives of any kind is slowed; beside pipeline messages it is not.
+TEST(Generate, programs_say_which_streams_slow_their_compute) {
+  Gpu gpu = some_gpu();
+  gpu.contention = 0.5;
+  const Model model = tiny(8);
+  const Plan plan{.tp = 2, .cp = 2, .pp = 2, .dp = 2, .sequence_parallel = true};
+  const Training training{.sequence_length = 16, .global_batch = 8};
+  for (const Program& p : generate(model, plan, training, gpu, flat_cost({}, {}), true).job.programs) {
+    EXPECT_EQ(p.contention, rate_share(0.5));
+    EXPECT_FALSE(p.streams.front().contends);
+    for (std::size_t s = 1; s < p.streams.size(); ++s)
+      EXPECT_EQ(p.streams[s].contends, !p.streams[s].name.starts_with("pp ")) << p.streams[s].name;
   }
 }
 

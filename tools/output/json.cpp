@@ -106,6 +106,7 @@ std::string result_json(const Result& result) {
   json["hfu"] = result.hfu;
   json["bubble_fraction"] = result.bubble_fraction;
   json["breakdown_s"] = breakdown_json(result.breakdown);
+  json["slowed_s"] = result.slowed_s;
   json["stages"] = stages_json(result.stages);
   if (result.gpu_kinds.size() > 1) json["gpu_kinds"] = gpu_kinds_json(result.gpu_kinds);
   json["memory"] = memory_section(result.memory);

@@ -174,6 +174,9 @@ void breakdown(Page& page, const Result& r) {
               human_percent(share));
   }
   page.line("  {:<16} {:{}} {:>11} {:>8}", "step", "", bar_columns, time_in_unit_of(total, total), human_percent(1));
+  constexpr double noticed = 0.0005;  // of the step: less prints as 0.0 %
+  if (r.slowed_s > noticed * total)
+    page.line("  computation slowed by overlapped communication: {} of the step", human_percent(r.slowed_s / total));
 }
 
 std::string schedule_text(const Scenario& s) {

@@ -32,6 +32,7 @@ class Walk {
 
   PeakMemory peak(std::int64_t rank) && {
     for (const Action& a : actions(plan_.schedule, shape_, rank)) play(a);
+    held_[MemoryPart::activations] -= late_;
     meet(PeakInstant::update, step_temporaries(parameters_, plan_, training_));
     peak_.parts[MemoryPart::overhead] = overhead_bytes(peak_.parts.total(), model_, plan_, training_);
     return peak_;
@@ -117,8 +118,16 @@ class Walk {
     if (c.span.is_last) {
       meet(PeakInstant::output_backward, output_backward_transient(model_, plan_, training_) + c.gathered);
       held_[MemoryPart::activations] -= output_kept();
+      if (has_late_output_gradient(plan_, training_)) wait_for_output_gradient();
     }
     meet(PeakInstant::backward, c.transient + c.gathered + c.gathered_ahead);
+  }
+
+  /// Of each of the output's logits.
+  void wait_for_output_gradient() {
+    const Bytes operands = (1 + model_.mtp_layers) * waiting_for_output_gradient(model_, plan_, training_);
+    held_[MemoryPart::activations] += operands;
+    late_ += operands;
   }
 
   /// `extra`: buffers on top of what is held.
@@ -135,6 +144,7 @@ class Walk {
   std::vector<Chunk> chunks_;
   RankParameters parameters_;
   MemoryParts held_;
+  Bytes late_;  ///< of that, what gradients of the output's weights wait for
   PeakMemory peak_;
 };
 

@@ -12,4 +12,9 @@ namespace foretrain {
 [[nodiscard]] Bytes waiting_for_weight_gradients(const Model& model, const Plan& plan, const Training& training,
                                                  const ChunkSpan& chunk);
 
+/// Whether the gradient of the output layer's weights waits for the pipeline's cool-down (Stack::late_output_gradient).
+[[nodiscard]] bool has_late_output_gradient(const Plan& plan, const Training& training);
+/// What it needs of one microbatch: the layer's input and the gradient of the logits.
+[[nodiscard]] Bytes waiting_for_output_gradient(const Model& model, const Plan& plan, const Training& training);
+
 }  // namespace foretrain

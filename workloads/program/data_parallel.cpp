@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "workloads/memory/split_backward.h"
 #include "workloads/memory/states.h"
+#include "workloads/program/booking.h"
 
 namespace foretrain {
 namespace {
@@ -50,6 +52,11 @@ bool DataParallelWriter::reduces_after(const Action& a) {
   return each || a == chunk_of(a).last_weights;
 }
 
+/// The output layer's weight gradients are made behind the last backward.
+bool DataParallelWriter::completes_late(const Action& a) const {
+  return stage_.is_last(a.chunk) && has_late_output_gradient(plan(), stage_.in.training);
+}
+
 /// PyTorch keeps the root group, which holds the embedding and the output, as backward needs it next.
 bool DataParallelWriter::stays_after_forward(const Action& a, std::size_t unit) {
   if (!plan().sharding.reshard_after_forward) return true;
@@ -82,9 +89,17 @@ std::vector<Event> DataParallelWriter::gather_calls(const RankParameters& p, Pla
   const std::int64_t element = activation_bytes(stage_.in.training.precision);
   std::vector<Event> done;
   const auto call = [&](Slot slot, std::int64_t ranks, std::int64_t parameters) {
-    if (ranks > 1 && parameters > 0)
-      done.push_back(
-          track_.post(slot, "parameters", Collective::all_gather, bytes(element * parameters), where, after));
+    if (ranks == 1 || parameters == 0) return;
+    const Bytes all = bytes(element * parameters);
+    if (!broadcasts_parameters()) {
+      done.push_back(track_.post(slot, "parameters", Collective::all_gather, all, where, after));
+      return;
+    }
+    for (std::int64_t owner = 0; owner < ranks; ++owner) {
+      track_.delay(slot, "host", stage_.in.training.stack.owner_broadcast, where, after);
+      const Event sent = track_.post(slot, "parameters", Collective::broadcast, cut(all, ranks, owner), where);
+      if (owner + 1 == ranks) done.push_back(sent);
+    }
   };
   call(Slot::dp, plan().shard_ranks(), p.dense);
   call(Slot::edp, plan().expert_shard_ranks(), p.expert);
@@ -238,7 +253,7 @@ void DataParallelWriter::reduce_bucket(const Action& a, std::size_t unit) {
   const bool full = cuts_buckets(a.chunk) && chunk.pending.total() >= plan().bucket_parameters;
   if (!whole && !full) return;
   const RankParameters bucket = std::exchange(chunk.pending, {});
-  if (held_twice()) {  // the other holder completes the same stages in the opposite order
+  if (held_twice() || completes_late(a)) {  // the other holder completes the same stages in the opposite order
     late_.emplace_back(bucket, a.chunk);
   } else if (plan().overlap.dp) {
     for (const Event e : reduce(bucket, Stage::place(a.chunk))) reductions_.push_back(e);

@@ -68,6 +68,10 @@ class DataParallelWriter {
   [[nodiscard]] std::vector<std::int32_t> chunks_by_stage() const;
   [[nodiscard]] bool cuts_buckets(std::int32_t chunk) const;
   [[nodiscard]] bool reduces_after(const Action& a);
+  [[nodiscard]] bool broadcasts_parameters() const {
+    return stage_.in.training.stack.owner_broadcast > Duration{} && !fully_sharded();
+  }
+  [[nodiscard]] bool completes_late(const Action& a) const;
   [[nodiscard]] bool stays_after_forward(const Action& a, std::size_t unit);
   [[nodiscard]] Bytes parameter_bytes(const RankParameters& p) const;
   [[nodiscard]] Bytes made_gradient_bytes(const RankParameters& p) const;

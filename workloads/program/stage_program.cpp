@@ -1,6 +1,7 @@
 #include "workloads/program/stage_program.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "workloads/memory.h"
@@ -41,6 +42,7 @@ class StageWriter {
   StageWriter(const StageInput& in, const ActionLists& lists, std::int64_t rank)
       : stage_{in, pipeline_shape(in.plan, in.training), rank},
         lists_(lists),
+        track_(rate_share(in.gpu.contention)),
         layers_(stage_, track_),
         data_(stage_, track_, list()),
         pipe_message_(pipeline_message(in.model, in.plan, in.training)) {}
@@ -60,6 +62,7 @@ class StageWriter {
         a->pass == Pass::forward ? forward(*a) : backward(*a);
       }
     }
+    late_output_gradients();
     if (stage_.in.optimizer) end_of_step();
     take_throw_away_gradients(-1);
     return std::move(track_).finish();
@@ -197,11 +200,25 @@ class StageWriter {
     logits_backward(a);
     track_.memory("backward", MemoryPart::buffers, -transient, Stage::place(a));
     track_.memory("output", MemoryPart::activations, -output_kept(), Stage::place(a));
+    if (has_late_output_gradient(in.plan, in.training))
+      track_.memory("late gradient", MemoryPart::activations, (1 + in.model.mtp_layers) * late_operands(),
+                    Stage::place(a));
   }
 
   void logits_backward(const Action& a) {
-    track_.compute(Work::compute, "B", stage_.in.cost.end.output.backward(), Stage::place(a));
+    const PartCost& output = stage_.in.cost.end.output;
+    const bool late = has_late_output_gradient(stage_.in.plan, stage_.in.training);
+    track_.compute(Work::compute, "B", late ? output.backward_input : output.backward(), Stage::place(a));
     reduce_over_tp(a);
+    if (late) ++late_gradients_;
+  }
+
+  /// Of the output layer's weights, in the bubble behind the rank's last backward: the stages before still compute.
+  void late_output_gradients() {
+    for (; late_gradients_ > 0; --late_gradients_) {
+      track_.compute(Work::compute, "W", stage_.in.cost.end.output.backward_weight, {});
+      track_.memory("late gradient", MemoryPart::activations, -late_operands());
+    }
   }
 
   // ---- a forward and a backward at once ----
@@ -282,7 +299,7 @@ class StageWriter {
     const auto here = received_.find(key_of(a));
     if (here == received_.end()) return;
     track_.hold(here->second);
-    if (stage_.tensor_parallel() && !stage_.sequence_parallel())
+    if (stage_.tensor_parallel() && !stage_.sequence_parallel() && stage_.in.training.stack.scattered_messages)
       layers_.exchange(Collective::all_gather, Stage::place(a));
   }
 
@@ -310,7 +327,9 @@ class StageWriter {
     const DataParallelWriter::Update update = data_.update();
     const Bytes temporaries = step_temporaries(all_parameters(), in.plan, in.training);
     track_.memory("update", MemoryPart::buffers, temporaries);
-    track_.compute(Work::optimizer, "optimizer", optimizer_time(in.gpu, update.owned, update.held), {});
+    const Duration time = optimizer_time(in.gpu, update.owned, update.held);
+    track_.compute(Work::optimizer, "optimizer",
+                   picoseconds(std::llround(static_cast<double>(time.ps()) * in.cost.slowdown)), {});
     track_.memory("update", MemoryPart::buffers, -temporaries);
     data_.after_update();
   }
@@ -369,6 +388,9 @@ class StageWriter {
     const StageInput& in = stage_.in;
     return output_activations(in.model, in.plan, in.training) + mtp_activations(in.model, in.plan, in.training);
   }
+  [[nodiscard]] Bytes late_operands() const {
+    return waiting_for_output_gradient(stage_.in.model, stage_.in.plan, stage_.in.training);
+  }
   /// Of what a chunk kept, the part that is free after `a`.
   [[nodiscard]] Bytes released_by(const Action& a) const {
     const StageInput& in = stage_.in;
@@ -387,6 +409,7 @@ class StageWriter {
   DataParallelWriter data_;
   Bytes pipe_message_;
   std::map<Key, Event> received_;
+  int late_gradients_ = 0;  ///< of the output layer, to be computed behind the last backward
 };
 
 }  // namespace

@@ -78,9 +78,8 @@ Event Track::post(Slot slot, std::string_view label, Collective op, Bytes size, 
   return builder_.communicate(stream_of(slot), {label, op, size, number(slot), place, after});
 }
 
-Event Track::beside(std::string_view stream, Work work, std::string_view label, Duration duration, Place place) {
-  const std::vector<Event> after = now();
-  return builder_.compute(builder_.stream(stream), {label, duration, number(work), place, after});
+void Track::delay(Slot slot, std::string_view label, Duration duration, Place place, std::span<const Event> after) {
+  builder_.compute(stream_of(slot), {label, duration, number(Work::other), place, after});
 }
 
 void Track::memory(std::string_view label, MemoryPart part, Bytes change, Place place) {
@@ -110,6 +109,10 @@ void Track::flush() {
   pending_ = {};
 }
 
-StreamId Track::stream_of(Slot slot) { return builder_.stream(stream_name(slot)); }
+StreamId Track::stream_of(Slot slot) {
+  const StreamId stream = builder_.stream(stream_name(slot));
+  if (!is_pipeline_message(slot)) builder_.contend(stream);
+  return stream;
+}
 
 }  // namespace foretrain

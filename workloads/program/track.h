@@ -19,6 +19,9 @@ namespace foretrain {
 
 class Track {
  public:
+  /// `contention`: what compute loses of its rate beside calls of any slot but those of pipeline messages, whose copies
+  /// need few multiprocessors (Gpu::contention).
+  explicit Track(RateShare contention = 0) { builder_.set_contention(contention); }
   void compute(Work work, std::string_view label, Duration duration, Place place);
   /// The next compute starts only after `e`, if there is one; what is pending belongs before it.
   void hold(std::optional<Event> e);
@@ -27,8 +30,8 @@ class Track {
   /// One that waits only for its turn on its stream and for `after`.
   Event post(Slot slot, std::string_view label, Collective op, Bytes size, Place place,
              std::span<const Event> after = {});
-  /// Compute on a stream beside the main one, named `stream`, from now on; the main stream does not wait.
-  Event beside(std::string_view stream, Work work, std::string_view label, Duration duration, Place place);
+  /// The slot's next call comes so much later: its stream stands still for `duration` from `after` on.
+  void delay(Slot slot, std::string_view label, Duration duration, Place place, std::span<const Event> after);
   void memory(std::string_view label, MemoryPart part, Bytes change, Place place = {});
   /// The end of all compute so far, if there was any.
   [[nodiscard]] std::vector<Event> now();

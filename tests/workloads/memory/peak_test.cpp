@@ -75,6 +75,7 @@ RC_GTEST_PROP(PeakProperties, EqualsThePlayedStepForEveryRecipe, ()) {
   training.recompute_layers = *rc::gen::inRange<std::int64_t>(1, 4);
   training.stack.framework = *rc::gen::element(Framework::megatron, Framework::deepspeed, Framework::nanotron);
   training.loss = *rc::gen::element(LossKernel::fused, LossKernel::unfused, LossKernel::eager);
+  training.stack.late_output_gradient = *rc::gen::arbitrary<bool>();
   RC_PRE(check(model, plan, training, plan.ranks()).empty());
   RC_ASSERT(first_difference(model, plan, training) == std::nullopt);
 }
