@@ -248,7 +248,7 @@ TEST(PlanCheck, RemainingRules) {
                           "order does not name every axis once; allowed: tp, cp, ep, dp, pp in any order",
                           "gradients fp8; allowed: fp32, bf16, fp16",
                           "recompute selective without modules; allowed: attention, norm, activation, latent, mlp, "
-                          "experts, matmul"));
+                          "experts, matmul, projection"));
 }
 
 // A rule that nothing can meet because another is broken stays silent.
