@@ -78,7 +78,7 @@ void expect_agreement(const Setting& s, const Way& way, const Group& group, Byte
 
 TEST(FlowsOnBuilders, EveryAlgorithmAgreesWithFluidOrIsBounded) {
   for (const Setting& s : other_builders())
-    for (const std::size_t n : {8, 16, 128}) {
+    for (const std::size_t n : {8UL, 16UL, 128UL}) {
       const Group group = first_gpus(n);
       for (const Way& way : rows_of(s.fabric, group)) {
         SCOPED_TRACE(s.name + ", " + std::to_string(n) + ", " + way.name());
@@ -91,7 +91,7 @@ TEST(FlowsOnBuilders, TwoCallsThatShareAllLinksAgreeWithFluidOrAreBounded) {
   std::vector<Setting> settings = every_builder();
   for (Setting& other : other_builders()) settings.push_back(std::move(other));
   for (const Setting& s : settings)
-    for (const std::size_t n : {8, 32}) {
+    for (const std::size_t n : {8UL, 32UL}) {
       const Group group = first_gpus(n);
       for (const Way& way : rows_of(s.fabric, group)) {
         SCOPED_TRACE(s.name + ", " + std::to_string(n) + ", " + way.name());
