@@ -32,25 +32,21 @@ Digest digest_of(NodeKind kind) {
   return d;
 }
 
-/// A group that a rank only has because slots must be filled: nobody calls it.
-bool is_idle(const Job& job, const Expansion& expansion, CommunicatorId id) {
-  return job.communicators[id.index()].members.size() == 1 && expansion.calls_of(id).empty();
-}
-
 class Folder {
  public:
   Folder(const Job& job, const Expansion& expansion, bool shares, FoldFault fault)
       : job_(job), expansion_(expansion), shares_(shares), fault_(fault) {}
 
   Fold run() {
+    find_idle();
     Fold result;
     std::vector<std::uint32_t> colours = first_colours();
-    result.rank_kinds = count_distinct(std::span(colours).first(job_.ranks.size()));
+    result.rank_kinds = count_first(std::span(colours).first(job_.ranks.size()));
 
     LabelledGraph groups(job_.ranks.size() + job_.communicators.size());
     groups.connect_all([this](const auto& connect) { connect_ranks(connect); });
     colours = refine(groups, std::move(colours));
-    result.rank_groupings = count_distinct(std::span(colours).first(job_.ranks.size()));
+    result.rank_groupings = count_first(std::span(colours).first(job_.ranks.size()));
 
     if (shares_) {
       append_resources(colours);
@@ -74,10 +70,16 @@ class Folder {
   }
 
  private:
-  static std::size_t count_distinct(std::span<const std::uint32_t> colours) {
-    std::vector<std::uint32_t> sorted(colours.begin(), colours.end());
-    std::sort(sorted.begin(), sorted.end());
-    return static_cast<std::size_t>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
+  /// How many colours there are, numbered in the order in which they first come.
+  static std::size_t count_first(std::span<const std::uint32_t> colours) {
+    return colours.empty() ? 0 : std::size_t{*std::max_element(colours.begin(), colours.end())} + 1;
+  }
+
+  /// Groups that a rank only has because slots must be filled: nobody calls them.
+  void find_idle() {
+    for (std::size_t c = 0; c < job_.communicators.size(); ++c)
+      idle_.push_back(job_.communicators[c].members.size() == 1 &&
+                      expansion_.calls_of(id_at<CommunicatorId>(c)).empty());
   }
 
   static Classes classes_of(std::span<const std::uint32_t> colours) {
@@ -153,7 +155,7 @@ class Folder {
     for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) {
       const auto& slots = job_.ranks[r].slots;
       for (std::size_t s = 0; s < slots.size(); ++s) {
-        if (is_idle(job_, expansion_, slots[s])) continue;
+        if (idle_[slots[s].index()]) continue;
         const auto label = fault_ == FoldFault::ignore_slots ? 0 : static_cast<std::uint32_t>(s);
         connect(r, communicator_node(slots[s]), label, label);
       }
@@ -194,6 +196,7 @@ class Folder {
   const Expansion& expansion_;
   bool shares_;
   FoldFault fault_;
+  std::vector<bool> idle_;  ///< by communicator
   Colours colours_;
   std::vector<ShapeId> shapes_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> labels_;
