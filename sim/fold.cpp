@@ -32,6 +32,15 @@ Digest digest_of(NodeKind kind) {
   return d;
 }
 
+Classes each_its_own(std::size_t things) {
+  Classes c{.of = std::vector<std::uint32_t>(things),
+            .first = std::vector<std::uint32_t>(things),
+            .count = std::vector<std::uint32_t>(things, 1)};
+  std::iota(c.of.begin(), c.of.end(), 0U);
+  std::iota(c.first.begin(), c.first.end(), 0U);
+  return c;
+}
+
 class Folder {
  public:
   Folder(const Job& job, const Expansion& expansion, bool shares, FoldFault fault)
@@ -40,36 +49,42 @@ class Folder {
   Fold run() {
     find_idle();
     Fold result;
-    std::vector<std::uint32_t> colours = first_colours();
-    result.rank_kinds = count_first(std::span(colours).first(job_.ranks.size()));
-
-    LabelledGraph groups(job_.ranks.size() + job_.communicators.size());
-    groups.connect_all([this](const auto& connect) { connect_ranks(connect); });
-    colours = refine(groups, std::move(colours));
-    result.rank_groupings = count_first(std::span(colours).first(job_.ranks.size()));
-
-    if (shares_) {
-      append_resources(colours);
-      LabelledGraph all(colours.size());
-      all.connect_all([this](const auto& connect) {
-        connect_ranks(connect);
-        connect_resources(connect);
-      });
-      colours = refine(all, std::move(colours));
-    } else {
-      const std::size_t before = colours.size();  // each its own class: none of them matters
-      colours.resize(before + expansion_.resources.capacity.size());
-      std::iota(colours.begin() + static_cast<std::ptrdiff_t>(before), colours.end(), 0U);
-    }
-
+    std::vector<std::uint32_t> first = first_colours();
+    result.rank_kinds = count_first(std::span(first).first(job_.ranks.size()));
+    const std::vector<std::uint32_t> colours = shares_ ? by_all(first) : by_groups(first);
     const auto rest = std::span<const std::uint32_t>(colours);
     result.ranks = classes_of(rest.first(job_.ranks.size()));
     result.communicators = classes_of(rest.subspan(job_.ranks.size(), job_.communicators.size()));
-    result.resources = classes_of(rest.subspan(job_.ranks.size() + job_.communicators.size()));
+    // Where resources make no difference each is its own class: none of them matters.
+    result.resources = shares_ ? classes_of(rest.subspan(job_.ranks.size() + job_.communicators.size()))
+                               : each_its_own(expansion_.resources.capacity.size());
+    // Between the kinds and the classes: to be found out only where these differ.
+    result.rank_groupings = result.ranks.size();
+    if (shares_ && result.ranks.size() > result.rank_kinds) {
+      const std::vector<std::uint32_t> groupings = by_groups(std::move(first));
+      result.rank_groupings = count_first(std::span(groupings).first(job_.ranks.size()));
+    }
     return result;
   }
 
  private:
+  /// By programs and communicators alone.
+  [[nodiscard]] std::vector<std::uint32_t> by_groups(std::vector<std::uint32_t> colours) {
+    LabelledGraph groups(colours.size());
+    groups.connect_all([this](const auto& connect) { connect_ranks(connect); });
+    return refine(groups, std::move(colours));
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> by_all(std::vector<std::uint32_t> colours) {
+    append_resources(colours);
+    LabelledGraph all(colours.size());
+    all.connect_all([this](const auto& connect) {
+      connect_ranks(connect);
+      connect_resources(connect);
+    });
+    return refine(all, std::move(colours));
+  }
+
   /// How many colours there are, numbered in the order in which they first come.
   static std::size_t count_first(std::span<const std::uint32_t> colours) {
     return colours.empty() ? 0 : std::size_t{*std::max_element(colours.begin(), colours.end())} + 1;
@@ -203,15 +218,6 @@ class Folder {
   std::pair<std::uint32_t, std::uint64_t> last_key_ = {UINT32_MAX, 0};
   std::uint32_t last_label_ = 0;
 };
-
-Classes each_its_own(std::size_t things) {
-  Classes c{.of = std::vector<std::uint32_t>(things),
-            .first = std::vector<std::uint32_t>(things),
-            .count = std::vector<std::uint32_t>(things, 1)};
-  std::iota(c.of.begin(), c.of.end(), 0U);
-  std::iota(c.first.begin(), c.first.end(), 0U);
-  return c;
-}
 
 }  // namespace
 
