@@ -79,6 +79,7 @@ class Expander {
     if (planner_) {
       reduce_sends();
     } else {
+      router_.reset();  // what it has cached is large, and so is what comes now
       reduce_usage();
     }
     return std::move(out_);
