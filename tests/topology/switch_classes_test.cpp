@@ -145,8 +145,8 @@ std::size_t expect_like_routes(const Fabric& fabric, Routing routing) {
   const Footprints* footprints = router->footprints();
   if (footprints == nullptr) return 0;
   std::size_t alike = 0;
-  for (const std::size_t size : {1, 2, 5})
-    for (const std::size_t stride : {1, 2, 8, 12}) {
+  for (const std::size_t size : {1U, 2U, 5U})
+    for (const std::size_t stride : {1U, 2U, 8U, 12U}) {
       std::map<Digest, std::vector<GpuId>> first;
       for (const auto& group : groups_of_gpus(fabric, size, stride)) {
         Footprint footprint;
@@ -189,7 +189,7 @@ TEST(Footprints, tell_how_far_up_servers_meet) {
     for (std::uint32_t b = 0; b < 16; ++b) {
       if (a == b) continue;
       const std::uint32_t like = a / 2 == b / 2 ? 1 : a / 4 == b / 4 ? 2 : 4;
-      for (const std::uint32_t other : {1, 2, 4}) EXPECT_EQ(key(a, b) == key(0, other), like == other) << a << ' ' << b;
+      for (const std::uint32_t other : {1U, 2U, 4U}) EXPECT_EQ(key(a, b) == key(0, other), like == other) << a << ' ' << b;
     }
 }
 
