@@ -54,6 +54,14 @@ Breakdown breakdown_of(const RankAccount& account, const std::vector<Communicati
   return b;
 }
 
+/// By class of ranks (PerRank::class_of).
+std::vector<Breakdown> breakdowns(const Measured& m, const Job& job) {
+  std::vector<Breakdown> by_class;
+  by_class.reserve(m.ranks.values().size());
+  for (const RankAccount& account : m.ranks.values()) by_class.push_back(breakdown_of(account, m.communication, job));
+  return by_class;
+}
+
 void add(Breakdown& sum, const Breakdown& b) {
   sum.compute += b.compute;
   sum.recompute += b.recompute;
@@ -111,8 +119,9 @@ void sum_up_ranks(Result& r, const Measured& m, const Workload& w) {
   std::vector<double> ranks_of(stages);
   Breakdown all;
   TotalTime slowed;
+  const std::vector<Breakdown> by_class = breakdowns(m, w.job);
   for (std::size_t rank = 0; rank < m.ranks.size(); ++rank) {
-    const Breakdown b = breakdown_of(m.ranks[rank], m.communication, w.job);
+    const Breakdown& b = by_class[m.ranks.class_of()[rank]];
     add(by_stage[w.stage_of[rank]], b);
     ranks_of[w.stage_of[rank]] += 1;
     add(all, b);
@@ -137,9 +146,10 @@ void sum_up_kinds(Result& r, const Measured& m, const Workload& w) {
         {.gpu = group.gpu.name, .gpus = group.gpus, .capacity_bytes = group.gpu.memory_usable.count()});
   }
   const std::vector<std::size_t> group_of = group_of_ranks(groups, w.job);
+  const std::vector<Breakdown> by_class = breakdowns(m, w.job);
   for (std::size_t rank = 0; rank < m.ranks.size(); ++rank) {
     GpuKindResult& kind = r.gpu_kinds[group_of[rank]];
-    const Breakdown b = breakdown_of(m.ranks[rank], m.communication, w.job);
+    const Breakdown& b = by_class[m.ranks.class_of()[rank]];
     kind.compute_s += (b.compute + b.recompute) / static_cast<double>(kind.gpus);
     const Bytes peak = m.memory[rank].peak;
     kind.peak_memory_bytes = std::max(kind.peak_memory_bytes, (peak + overhead_of(r.scenario, m.memory[rank])).count());

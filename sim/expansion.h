@@ -43,14 +43,14 @@ struct RowKey {
 struct Expansion {
   std::vector<std::uint32_t> calls_begin;  ///< by communicator, one more than there are: into `calls`
   std::vector<PlannedCall> calls;
-  std::vector<RowKey> rows;               ///< (dimension, collective) pairs of the job, ascending
-  std::vector<std::vector<Usage>> usage;  ///< by shape: links, for the byte counters; not of flows
-  std::vector<LinkId> alike;              ///< by link: the one in `usage` that stands for it; empty: each for itself
-  std::vector<SendPlan> plans;            ///< flows: of every call that moves
-  LinkTable wire;                         ///< flows: by shape, part of the wire bytes that cross each link
-  ResourceTable resources;                ///< what the shapes load
-  std::vector<double> rate_cap;           ///< by shape: message bytes a second, or `uncapped`
-  std::vector<double> weight;             ///< by shape: of its flows, for fairness
+  std::vector<RowKey> rows;      ///< (dimension, collective) pairs of the job, ascending
+  UsageTable usage;              ///< by shape: links, for the byte counters; not of flows
+  std::vector<LinkId> alike;     ///< by link: the one in `usage` that stands for it; empty: each for itself
+  std::vector<SendPlan> plans;   ///< flows: of every call that moves
+  LinkTable wire;                ///< flows: by shape, part of the wire bytes that cross each link
+  ResourceTable resources;       ///< what the shapes load
+  std::vector<double> rate_cap;  ///< by shape: message bytes a second, or `uncapped`
+  std::vector<double> weight;    ///< by shape: of its flows, for fairness
 
   [[nodiscard]] std::span<const PlannedCall> calls_of(CommunicatorId communicator) const {
     return std::span(calls).subspan(calls_begin[communicator.index()],

@@ -32,9 +32,13 @@ Digest digest_of(NodeKind kind) {
   return d;
 }
 
-/// A group that a rank only has because slots must be filled: nobody calls it.
-bool is_idle(const Job& job, const Expansion& expansion, CommunicatorId id) {
-  return job.communicators[id.index()].members.size() == 1 && expansion.calls_of(id).empty();
+Classes each_its_own(std::size_t things) {
+  Classes c{.of = std::vector<std::uint32_t>(things),
+            .first = std::vector<std::uint32_t>(things),
+            .count = std::vector<std::uint32_t>(things, 1)};
+  std::iota(c.of.begin(), c.of.end(), 0U);
+  std::iota(c.first.begin(), c.first.end(), 0U);
+  return c;
 }
 
 class Folder {
@@ -43,41 +47,54 @@ class Folder {
       : job_(job), expansion_(expansion), shares_(shares), fault_(fault) {}
 
   Fold run() {
+    find_idle();
     Fold result;
-    std::vector<std::uint32_t> colours = first_colours();
-    result.rank_kinds = count_distinct(std::span(colours).first(job_.ranks.size()));
-
-    LabelledGraph groups(job_.ranks.size() + job_.communicators.size());
-    groups.connect_all([this](const auto& connect) { connect_ranks(connect); });
-    colours = refine(groups, std::move(colours));
-    result.rank_groupings = count_distinct(std::span(colours).first(job_.ranks.size()));
-
-    if (shares_) {
-      append_resources(colours);
-      LabelledGraph all(colours.size());
-      all.connect_all([this](const auto& connect) {
-        connect_ranks(connect);
-        connect_resources(connect);
-      });
-      colours = refine(all, std::move(colours));
-    } else {
-      const std::size_t before = colours.size();  // each its own class: none of them matters
-      colours.resize(before + expansion_.resources.capacity.size());
-      std::iota(colours.begin() + static_cast<std::ptrdiff_t>(before), colours.end(), 0U);
-    }
-
+    std::vector<std::uint32_t> first = first_colours();
+    result.rank_kinds = count_first(std::span(first).first(job_.ranks.size()));
+    const std::vector<std::uint32_t> colours = shares_ ? by_all(first) : by_groups(first);
     const auto rest = std::span<const std::uint32_t>(colours);
     result.ranks = classes_of(rest.first(job_.ranks.size()));
     result.communicators = classes_of(rest.subspan(job_.ranks.size(), job_.communicators.size()));
-    result.resources = classes_of(rest.subspan(job_.ranks.size() + job_.communicators.size()));
+    // Where resources make no difference each is its own class: none of them matters.
+    result.resources = shares_ ? classes_of(rest.subspan(job_.ranks.size() + job_.communicators.size()))
+                               : each_its_own(expansion_.resources.capacity.size());
+    // Between the kinds and the classes: to be found out only where these differ.
+    result.rank_groupings = result.ranks.size();
+    if (shares_ && result.ranks.size() > result.rank_kinds) {
+      const std::vector<std::uint32_t> groupings = by_groups(std::move(first));
+      result.rank_groupings = count_first(std::span(groupings).first(job_.ranks.size()));
+    }
     return result;
   }
 
  private:
-  static std::size_t count_distinct(std::span<const std::uint32_t> colours) {
-    std::vector<std::uint32_t> sorted(colours.begin(), colours.end());
-    std::sort(sorted.begin(), sorted.end());
-    return static_cast<std::size_t>(std::unique(sorted.begin(), sorted.end()) - sorted.begin());
+  /// By programs and communicators alone.
+  [[nodiscard]] std::vector<std::uint32_t> by_groups(std::vector<std::uint32_t> colours) {
+    LabelledGraph groups(colours.size());
+    groups.connect_all([this](const auto& connect) { connect_ranks(connect); });
+    return refine(groups, std::move(colours));
+  }
+
+  [[nodiscard]] std::vector<std::uint32_t> by_all(std::vector<std::uint32_t> colours) {
+    append_resources(colours);
+    LabelledGraph all(colours.size());
+    all.connect_all([this](const auto& connect) {
+      connect_ranks(connect);
+      connect_resources(connect);
+    });
+    return refine(all, std::move(colours));
+  }
+
+  /// How many colours there are, numbered in the order in which they first come.
+  static std::size_t count_first(std::span<const std::uint32_t> colours) {
+    return colours.empty() ? 0 : std::size_t{*std::max_element(colours.begin(), colours.end())} + 1;
+  }
+
+  /// Groups that a rank only has because slots must be filled: nobody calls them.
+  void find_idle() {
+    for (std::size_t c = 0; c < job_.communicators.size(); ++c)
+      idle_.push_back(job_.communicators[c].members.size() == 1 &&
+                      expansion_.calls_of(id_at<CommunicatorId>(c)).empty());
   }
 
   static Classes classes_of(std::span<const std::uint32_t> colours) {
@@ -153,7 +170,7 @@ class Folder {
     for (std::uint32_t r = 0; r < job_.ranks.size(); ++r) {
       const auto& slots = job_.ranks[r].slots;
       for (std::size_t s = 0; s < slots.size(); ++s) {
-        if (is_idle(job_, expansion_, slots[s])) continue;
+        if (idle_[slots[s].index()]) continue;
         const auto label = fault_ == FoldFault::ignore_slots ? 0 : static_cast<std::uint32_t>(s);
         connect(r, communicator_node(slots[s]), label, label);
       }
@@ -194,21 +211,13 @@ class Folder {
   const Expansion& expansion_;
   bool shares_;
   FoldFault fault_;
+  std::vector<bool> idle_;  ///< by communicator
   Colours colours_;
   std::vector<ShapeId> shapes_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint32_t> labels_;
   std::pair<std::uint32_t, std::uint64_t> last_key_ = {UINT32_MAX, 0};
   std::uint32_t last_label_ = 0;
 };
-
-Classes each_its_own(std::size_t things) {
-  Classes c{.of = std::vector<std::uint32_t>(things),
-            .first = std::vector<std::uint32_t>(things),
-            .count = std::vector<std::uint32_t>(things, 1)};
-  std::iota(c.of.begin(), c.of.end(), 0U);
-  std::iota(c.first.begin(), c.first.end(), 0U);
-  return c;
-}
 
 }  // namespace
 

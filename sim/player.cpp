@@ -467,14 +467,16 @@ void Player::sum_up_links(Measured& m) const {
     for (std::size_t i = 0; i < quotient_.calls.size(); ++i)
       if (const PlannedCall& call = quotient_.calls[i]; call.moves)
         moved[call.shape.index()] += static_cast<std::uint64_t>(call.size) * played_[i].calls;
-    for (std::size_t s = 0; s < expansion_.usage.size(); ++s) {
+    for (std::size_t s = 0; s < expansion_.usage.shapes(); ++s) {
       const auto bytes = static_cast<double>(moved[quotient_.shape_of[s]]);
-      for (const Usage& u : expansion_.usage[s]) m.links[u.link.index()].bytes += u.wire * bytes;
+      const auto links = expansion_.usage.links(s);
+      const auto amounts = expansion_.usage.amounts(s);
+      for (std::size_t i = 0; i < links.size(); ++i) m.links[links[i].index()].bytes += amounts[i].wire * bytes;
     }
   }
-  for (std::size_t r = 0; r < expansion_.resources.links.size(); ++r) {
+  for (std::size_t r = 0; r < expansion_.resources.capacity.size(); ++r) {
     const Duration full = network_.saturated(ResourceId{fold_.resources.of[r]});
-    for (LinkId l : expansion_.resources.links[r]) m.links[l.index()].saturated = full;
+    for (LinkId l : expansion_.resources.links_of(r)) m.links[l.index()].saturated = full;
   }
   for (std::size_t l = 0; l < expansion_.alike.size(); ++l) m.links[l] = m.links[expansion_.alike[l].index()];
 }

@@ -47,7 +47,7 @@ class Builder {
     for (const std::uint32_t r : fold_.resources.first) capacity.push_back(expansion_.resources.capacity[r]);
     out_.network = std::make_unique<FluidNetwork>(std::move(capacity));
     out_.shape_of.resize(expansion_.rate_cap.size());
-    if (!expansion_.plans.empty() || expansion_.usage.empty()) {  // shapes of sends belong to no communicator
+    if (!expansion_.plans.empty() || expansion_.usage.shapes() == 0) {  // shapes of sends belong to no communicator
       for (std::size_t s = 0; s < expansion_.rate_cap.size(); ++s) out_.shape_of[s] = add_shape(s, 1).value;
       return;
     }

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
-#include <unordered_map>
 
 namespace foretrain {
 namespace {
@@ -26,70 +25,91 @@ struct Signature {
   std::uint64_t a = 0, b = 0;
   bool operator==(const Signature&) const = default;
 };
-struct SignatureHash {
-  std::size_t operator()(const Signature& s) const { return s.a; }
-};
 
-std::vector<Signature> signatures(std::size_t links, const LinkTable& usage) {
+template <class Table>
+std::vector<Signature> signatures(std::size_t links, const Table& usage) {
   std::vector<Signature> result(links);
   for (std::size_t s = 0; s < usage.shapes(); ++s) {
     const std::uint64_t shape = mix(s + 1);
-    for (const LinkLoad& u : usage.of(s)) {
-      Signature& sig = result[u.link.index()];
-      const std::uint64_t what = mix(shape ^ std::bit_cast<std::uint64_t>(u.load));
+    usage.for_each(s, [&](LinkId link, double load) {
+      Signature& sig = result[link.index()];
+      const std::uint64_t what = mix(shape ^ std::bit_cast<std::uint64_t>(load));
       sig.a = mix(sig.a ^ what);
       sig.b = mix(sig.b + what * 0xd6e8feb86659fd93ULL);
-    }
+    });
   }
   return result;
 }
 
+/// Numbers for the signatures of links, in the order in which they first come.
+class SignatureIndex {
+ public:
+  explicit SignatureIndex(const std::vector<Signature>& signatures) : signatures_(signatures) {
+    const auto used = static_cast<std::size_t>(
+        std::count_if(signatures.begin(), signatures.end(), [](const Signature& s) { return s != Signature{}; }));
+    slots_.assign(std::bit_ceil(2 * used + 1), none);
+  }
+  /// The number of a link's; `first` holds by number the link that came first, and gets the next if it is new.
+  std::uint32_t of(LinkId link, std::vector<LinkId>& first) {
+    const Signature& signature = signatures_[link.index()];
+    for (std::size_t at = signature.a & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
+      std::uint32_t& number = slots_[at];
+      if (number == none) {
+        number = static_cast<std::uint32_t>(first.size());
+        first.push_back(link);
+        return number;
+      }
+      if (signatures_[first[number].index()] == signature) return number;
+    }
+  }
+
+ private:
+  const std::vector<Signature>& signatures_;
+  std::vector<std::uint32_t> slots_;
+};
+
 /// Links merged by signature; `of_link` is `none` for links that nothing crosses.
 struct Merged {
   std::vector<double> capacity;
-  std::vector<std::vector<LinkId>> links;
   std::vector<std::uint32_t> of_link;
   std::vector<LinkId> representative;  ///< the one whose usage entries stand for all
 };
 
-Merged merge(const Fabric& fabric, const LinkTable& usage) {
-  const auto sigs = signatures(fabric.link_count(), usage);
+double bandwidth_of(const Fabric& fabric, LinkId link) {
+  return static_cast<double>(fabric.link(link).bandwidth.bytes_per_s());
+}
+
+Merged merge(const Fabric& fabric, const std::vector<Signature>& signatures) {
   Merged m;
   m.of_link.assign(fabric.link_count(), none);
-  std::unordered_map<Signature, std::uint32_t, SignatureHash> index;
-  index.reserve(fabric.link_count());
-  for (std::size_t l = 0; l < sigs.size(); ++l) {
-    if (sigs[l] == Signature{}) continue;
-    const auto [at, fresh] = index.try_emplace(sigs[l], static_cast<std::uint32_t>(m.capacity.size()));
-    const std::uint32_t r = at->second;
+  SignatureIndex index(signatures);
+  for (std::size_t l = 0; l < signatures.size(); ++l) {
+    if (signatures[l] == Signature{}) continue;
     const auto link = id_at<LinkId>(l);
-    const auto bandwidth = static_cast<double>(fabric.link(link).bandwidth.bytes_per_s());
+    const std::uint32_t r = index.of(link, m.representative);
     m.of_link[l] = r;
-    if (fresh) {
-      m.capacity.push_back(bandwidth);
-      m.links.push_back({link});
-      m.representative.push_back(link);
-    } else if (bandwidth < m.capacity[r]) {
-      m.capacity[r] = bandwidth;
-      m.links[r] = {link};
-    } else if (bandwidth == m.capacity[r]) {
-      m.links[r].push_back(link);
+    if (r == m.capacity.size()) {
+      m.capacity.push_back(bandwidth_of(fabric, link));
+    } else {
+      m.capacity[r] = std::min(m.capacity[r], bandwidth_of(fabric, link));
     }
   }
   return m;
 }
 
 /// Fills `begin` and `loads` of a table of resources.
-void merge_loads(const Merged& m, const LinkTable& usage, ResourceTable& table) {
+template <class Table>
+void merge_loads(const Merged& m, const Table& usage, ResourceTable& table) {
+  const auto stands_for_all = [&](LinkId link) { return m.representative[m.of_link[link.index()]] == link; };
   std::size_t kept = 0;
-  for (const LinkLoad& u : usage.loads) kept += m.representative[m.of_link[u.link.index()]] == u.link ? 1 : 0;
+  for (std::size_t s = 0; s < usage.shapes(); ++s)
+    usage.for_each(s, [&](LinkId link, double) { kept += stands_for_all(link) ? 1 : 0; });
   table.loads.reserve(kept);
-  table.begin.reserve(usage.begin.size());
+  table.begin.reserve(usage.shapes() + 1);
   for (std::size_t s = 0; s < usage.shapes(); ++s) {
-    for (const LinkLoad& u : usage.of(s)) {
-      const std::uint32_t r = m.of_link[u.link.index()];
-      if (m.representative[r] == u.link) table.loads.push_back({ResourceId{r}, u.load});
-    }
+    usage.for_each(s, [&](LinkId link, double load) {
+      if (stands_for_all(link)) table.loads.push_back({ResourceId{m.of_link[link.index()]}, load});
+    });
     table.begin.push_back(table.loads.size());
   }
 }
@@ -113,11 +133,7 @@ class Pruner {
   std::vector<bool> run() {
     index_users();
     sort_by_tightness();
-    std::vector<std::uint32_t> order(capacity_.size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](auto a, auto b) { return users(a) > users(b); });  // trunks first, end points last
-    for (std::uint32_t r : order) try_drop(r);
+    for (const std::uint32_t r : trunks_first()) try_drop(r);
     return dropped_;
   }
 
@@ -128,6 +144,18 @@ class Pruner {
   };
 
   std::size_t users(std::uint32_t r) const { return begin_[r + 1] - begin_[r]; }
+
+  /// By falling numbers of users, the first of equals first.
+  [[nodiscard]] std::vector<std::uint32_t> trunks_first() const {
+    std::size_t most = 0;
+    for (std::uint32_t r = 0; r < capacity_.size(); ++r) most = std::max(most, users(r));
+    std::vector<std::uint32_t> begin(most + 2);
+    for (std::uint32_t r = 0; r < capacity_.size(); ++r) ++begin[most - users(r) + 1];
+    std::partial_sum(begin.begin(), begin.end(), begin.begin());
+    std::vector<std::uint32_t> order(capacity_.size());
+    for (std::uint32_t r = 0; r < capacity_.size(); ++r) order[begin[most - users(r)]++] = r;
+    return order;
+  }
 
   void index_users() {
     begin_.assign(capacity_.size() + 1, 0);
@@ -144,24 +172,27 @@ class Pruner {
     tightest_.resize(table_.loads.size());
     first_kept_.assign(table_.begin.begin(), table_.begin.end() - 1);
     const auto tighter = [](const auto& a, const auto& b) {
-      return a.tightness != b.tightness ? a.tightness > b.tightness : a.entry < b.entry;
+      return a.tightness != b.tightness ? a.tightness > b.tightness : a.resource < b.resource;
     };
     for (std::size_t s = 0; s < table_.shapes(); ++s) {
       keys_.clear();
       for (std::size_t i = table_.begin[s]; i < table_.begin[s + 1]; ++i)
-        keys_.push_back({table_.loads[i].load / capacity_[table_.loads[i].resource.index()], i});
+        keys_.push_back(
+            {table_.loads[i].load / capacity_[table_.loads[i].resource.index()], table_.loads[i].resource, i});
       if (!std::is_sorted(keys_.begin(), keys_.end(), tighter)) std::sort(keys_.begin(), keys_.end(), tighter);
-      for (std::size_t i = 0; i < keys_.size(); ++i) tightest_[table_.begin[s] + i] = keys_[i].entry;
+      for (std::size_t i = 0; i < keys_.size(); ++i)
+        tightest_[table_.begin[s] + i] = static_cast<std::uint32_t>(keys_[i].entry - table_.begin[s]);
     }
   }
 
   /// Of the other kept resources that a shape loads: what limits it most when it is alone; null without any.
   const Load* tightest_but(std::uint32_t shape, std::uint32_t r) {
+    const std::size_t begin = table_.begin[shape];
     const std::size_t end = table_.begin[shape + 1];
     std::size_t& first = first_kept_[shape];
-    while (first < end && dropped_[table_.loads[tightest_[first]].resource.index()]) ++first;
+    while (first < end && dropped_[table_.loads[begin + tightest_[first]].resource.index()]) ++first;
     for (std::size_t i = first; i < end; ++i) {
-      const Load& l = table_.loads[tightest_[i]];
+      const Load& l = table_.loads[begin + tightest_[i]];
       if (l.resource.value != r && !dropped_[l.resource.index()]) return &l;
     }
     return nullptr;
@@ -204,10 +235,11 @@ class Pruner {
   std::vector<std::uint32_t> parents_;   ///< of the resource at hand
   std::vector<std::size_t> begin_;       ///< by resource, into users_
   std::vector<User> users_;
-  std::vector<std::size_t> tightest_;    ///< by shape, as in its table: entries, the tightest first
+  std::vector<std::uint32_t> tightest_;  ///< by shape, as in its table: entries of its row, the tightest first
   std::vector<std::size_t> first_kept_;  ///< by shape: into tightest_; those before are dropped
   struct Key {
     double tightness = 0;
+    ResourceId resource;
     std::size_t entry = 0;
   };
   std::vector<Key> keys_;  ///< of the shape at hand
@@ -224,18 +256,36 @@ void keep_loads(ResourceTable& table, const std::vector<std::uint32_t>& renumber
       if (r != none) table.loads[kept++] = {ResourceId{r}, table.loads[at].load};
     }
     table.begin[s] = first;
-    std::sort(table.loads.begin() + static_cast<std::ptrdiff_t>(first),
-              table.loads.begin() + static_cast<std::ptrdiff_t>(kept),
-              [](const Load& a, const Load& b) { return a.resource < b.resource; });
+    const std::span row = std::span(table.loads).subspan(first, kept - first);
+    const auto ascending = [](const Load& a, const Load& b) { return a.resource < b.resource; };
+    if (!std::is_sorted(row.begin(), row.end(), ascending)) std::sort(row.begin(), row.end(), ascending);
   }
   table.begin.back() = kept;
   table.loads.resize(kept);
 }
 
-}  // namespace
+/// By resource: the links that are as narrow as it.
+void list_narrowest(const Fabric& fabric, const Merged& m, const std::vector<std::uint32_t>& renumbered,
+                    ResourceTable& table) {
+  const auto for_each = [&](const auto& each) {
+    for (std::size_t l = 0; l < m.of_link.size(); ++l) {
+      const std::uint32_t merged = m.of_link[l];
+      const auto link = id_at<LinkId>(l);
+      if (merged != none && renumbered[merged] != none && bandwidth_of(fabric, link) == m.capacity[merged])
+        each(link, renumbered[merged]);
+    }
+  };
+  table.links_begin.assign(table.capacity.size() + 1, 0);
+  for_each([&](LinkId, std::uint32_t r) { ++table.links_begin[r + std::size_t{1}]; });
+  std::partial_sum(table.links_begin.begin(), table.links_begin.end(), table.links_begin.begin());
+  table.links.resize(table.links_begin.back());
+  std::vector<std::uint32_t> next(table.links_begin.begin(), table.links_begin.end() - 1);
+  for_each([&](LinkId link, std::uint32_t r) { table.links[next[r]++] = link; });
+}
 
-ResourceTable reduce_links(const Fabric& fabric, const LinkTable& usage, std::span<const double> rate_cap) {
-  Merged merged = merge(fabric, usage);
+template <class Table>
+ResourceTable reduce(const Fabric& fabric, const Table& usage, std::span<const double> rate_cap) {
+  const Merged merged = merge(fabric, signatures(fabric.link_count(), usage));
   ResourceTable table;
   merge_loads(merged, usage, table);
   const auto dropped = Pruner(merged.capacity, table, rate_cap).run();
@@ -245,20 +295,20 @@ ResourceTable reduce_links(const Fabric& fabric, const LinkTable& usage, std::sp
     if (dropped[r]) continue;
     renumbered[r] = static_cast<std::uint32_t>(table.capacity.size());
     table.capacity.push_back(merged.capacity[r]);
-    table.links.push_back(std::move(merged.links[r]));
   }
+  list_narrowest(fabric, merged, renumbered, table);
   keep_loads(table, renumbered);
   return table;
 }
 
-ResourceTable reduce_links(const Fabric& fabric, const std::vector<std::vector<Usage>>& usage,
-                           std::span<const double> rate_cap) {
-  LinkTable links;
-  for (const auto& shape : usage) {
-    for (const Usage& u : shape) links.loads.push_back({u.link, u.load});
-    links.end_shape();
-  }
-  return reduce_links(fabric, links, rate_cap);
+}  // namespace
+
+ResourceTable reduce_links(const Fabric& fabric, const LinkTable& usage, std::span<const double> rate_cap) {
+  return reduce(fabric, usage, rate_cap);
+}
+
+ResourceTable reduce_links(const Fabric& fabric, const UsageTable& usage, std::span<const double> rate_cap) {
+  return reduce(fabric, usage, rate_cap);
 }
 
 }  // namespace foretrain

@@ -18,8 +18,12 @@ TierRecorder::TierRecorder(const Fabric& fabric, const Expansion& expansion,
   std::vector<std::uint32_t> links(fabric.link_count(), expansion.alike.empty() ? 1 : 0);
   for (const LinkId first : expansion.alike) ++links[first.index()];
   for (const std::uint32_t shape : played_as) wire_.resize(std::max<std::size_t>(wire_.size(), shape + std::size_t{1}));
-  for (std::size_t s = 0; s < expansion.usage.size(); ++s)
-    for (const Usage& u : expansion.usage[s]) add_wire(played_as[s], u.link, u.wire, links[u.link.index()]);
+  for (std::size_t s = 0; s < expansion.usage.shapes(); ++s) {
+    const auto crossed = expansion.usage.links(s);
+    const auto amounts = expansion.usage.amounts(s);
+    for (std::size_t i = 0; i < crossed.size(); ++i)
+      add_wire(played_as[s], crossed[i], amounts[i].wire, links[crossed[i].index()]);
+  }
 }
 
 TierRecorder::TierRecorder(const Fabric& fabric, const LinkTable& wire)

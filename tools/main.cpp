@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/foretrain.h"
+#include "tools/huge_pages.h"
 
 namespace {
 
@@ -23,6 +24,7 @@ void set_up_log() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  foretrain::keep_freed_memory();
   set_up_log();
   const std::vector<std::string> args(argv + 1, argv + argc);
   return foretrain::run_command(args, {.out = std::cout,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/graph/compressed_sparse_row_graph.hpp>
+#include <boost/iterator/transform_iterator.hpp>
 #include <iterator>
 #include <limits>
 #include <numeric>
@@ -239,10 +240,61 @@ std::string Fabric::name(LinkId l) const {
 
 // --- FabricBuilder -------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// Both links of a cable at once, or a link by itself.
+struct Cable {
+  VertexId a, b;
+  Bandwidth bandwidth;
+  Duration latency;
+  TierId tier;
+  bool both_ways = true;
+
+  [[nodiscard]] Link there() const { return {a, b, bandwidth, latency, tier}; }
+  [[nodiscard]] Link back() const { return {b, a, bandwidth, latency, tier}; }
+};
+
+/// Cables as they are laid: in blocks, because a vector of a million GPUs' cables that grows is copied time and again
+/// and stands there twice.
+class CableList {
+ public:
+  void push_back(const Cable& cable) {
+    if (blocks_.empty() || blocks_.back().size() == blocks_.back().capacity())
+      blocks_.emplace_back().reserve(std::min(block_least << blocks_.size(), block_most));
+    blocks_.back().push_back(cable);
+    links_ += cable.both_ways ? 2 : 1;
+  }
+  [[nodiscard]] std::size_t links() const { return links_; }
+  /// Calls each(cable) for all.
+  template <class Each>
+  void for_each(const Each& each) const {
+    for (const std::vector<Cable>& block : blocks_)
+      for (const Cable& cable : block) each(cable);
+  }
+  /// The same, and gives back what has been read.
+  template <class Each>
+  void consume(const Each& each) {
+    for (std::vector<Cable>& block : blocks_) {
+      for (const Cable& cable : block) each(cable);
+      block = {};
+    }
+    blocks_.clear();
+    links_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t block_least = 512;
+  static constexpr std::size_t block_most = std::size_t{1} << 17;  // 4 MiB
+  std::vector<std::vector<Cable>> blocks_;
+  std::size_t links_ = 0;
+};
+
+}  // namespace
+
 struct FabricBuilder::Draft {
   using Counts = std::array<std::uint32_t, kind_count>;
   std::vector<Vertex> vertices;
-  std::vector<Link> links;  ///< as connected, not sorted
+  CableList cables;
   std::vector<Tier> tiers;
   Counts of_kind{};
   std::vector<Counts> of_kind_in_node;
@@ -250,7 +302,7 @@ struct FabricBuilder::Draft {
 
   VertexId add(VertexKind kind, std::optional<NodeId> node);
   void check_cable(VertexId a, VertexId b, Bandwidth each_way, Duration latency, TierId tier) const;
-  [[nodiscard]] std::vector<Link> sorted_links() const;
+  [[nodiscard]] std::vector<Link> take_sorted_links();
 };
 
 VertexId FabricBuilder::Draft::add(VertexKind kind, std::optional<NodeId> node) {
@@ -282,16 +334,18 @@ void FabricBuilder::Draft::check_cable(VertexId a, VertexId b, Bandwidth each_wa
 }
 
 /// By source, in the order connected: a counting sort, stable and linear.
-std::vector<Link> FabricBuilder::Draft::sorted_links() const {
+std::vector<Link> FabricBuilder::Draft::take_sorted_links() {
   std::vector<std::uint32_t> next(vertices.size() + 1, 0);
-  for (const Link& link : links) {
-    ++next[link.from.index() + 1];
-  }
+  cables.for_each([&](const Cable& cable) {
+    ++next[cable.a.index() + 1];
+    if (cable.both_ways) ++next[cable.b.index() + 1];
+  });
   std::partial_sum(next.begin(), next.end(), next.begin());
-  std::vector<Link> sorted(links.size());
-  for (const Link& link : links) {
-    sorted[next[link.from.index()]++] = link;
-  }
+  std::vector<Link> sorted(cables.links());
+  cables.consume([&](const Cable& cable) {
+    sorted[next[cable.a.index()]++] = cable.there();
+    if (cable.both_ways) sorted[next[cable.b.index()]++] = cable.back();
+  });
   return sorted;
 }
 
@@ -332,15 +386,15 @@ VertexId FabricBuilder::add(VertexKind kind, NodeId node) {
 
 void FabricBuilder::connect(VertexId a, VertexId b, Bandwidth each_way, Duration latency, TierId tier) {
   draft_->check_cable(a, b, each_way, latency, tier);
-  checked_count(draft_->links.size() + 2, "links");
-  draft_->links.push_back({.from = a, .to = b, .bandwidth = each_way, .latency = latency, .tier = tier});
-  draft_->links.push_back({.from = b, .to = a, .bandwidth = each_way, .latency = latency, .tier = tier});
+  checked_count(draft_->cables.links() + 2, "links");
+  draft_->cables.push_back({.a = a, .b = b, .bandwidth = each_way, .latency = latency, .tier = tier});
 }
 
 void FabricBuilder::connect_one_way(VertexId from, VertexId to, Bandwidth bandwidth, Duration latency, TierId tier) {
   draft_->check_cable(from, to, bandwidth, latency, tier);
-  checked_count(draft_->links.size() + 1, "links");
-  draft_->links.push_back({.from = from, .to = to, .bandwidth = bandwidth, .latency = latency, .tier = tier});
+  checked_count(draft_->cables.links() + 1, "links");
+  draft_->cables.push_back(
+      {.a = from, .b = to, .bandwidth = bandwidth, .latency = latency, .tier = tier, .both_ways = false});
 }
 
 void FabricBuilder::set_group(VertexId vertex, std::uint32_t group) {
@@ -356,16 +410,12 @@ Fabric FabricBuilder::build() && {
   const std::unique_ptr<Draft> draft = std::move(draft_);
   draft_ = std::make_unique<Draft>();
   auto graph = std::make_unique<Fabric::Graph>();
-  graph->links = draft->sorted_links();
-  draft->links = {};
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;
-  ends.reserve(graph->links.size());
-  for (const Link& link : graph->links) {
-    ends.emplace_back(link.from.value, link.to.value);
-  }
-  graph->csr =
-      Fabric::Graph::Csr(boost::edges_are_sorted, ends.begin(), ends.end(),
-                         static_cast<std::uint32_t>(draft->vertices.size()), static_cast<std::uint32_t>(ends.size()));
+  graph->links = draft->take_sorted_links();
+  const auto ends = [](const Link& link) { return std::pair(link.from.value, link.to.value); };
+  graph->csr = Fabric::Graph::Csr(boost::edges_are_sorted, boost::make_transform_iterator(graph->links.begin(), ends),
+                                  boost::make_transform_iterator(graph->links.end(), ends),
+                                  static_cast<std::uint32_t>(draft->vertices.size()),
+                                  static_cast<std::uint32_t>(graph->links.size()));
   graph->vertices = std::move(draft->vertices);
   graph->tiers = std::move(draft->tiers);
   graph->torus = std::move(draft->torus);

@@ -101,22 +101,30 @@ class Refiner {
     classes_[colour].touched = 0;
     const std::uint32_t end = whole.begin + whole.size;
     const std::uint32_t first_touched = end - whole.touched;
-    const bool some_stay = whole.touched < whole.size;
-    const Digest staying = some_stay ? sum_[order_[whole.begin]] : Digest{};
+    const Digest& first = sum_[order_[whole.begin]];
+    keys_.clear();
+    bool alike = true;
+    for (std::uint32_t i = first_touched; i < end; ++i) {
+      keys_.push_back({sum_[order_[i]], order_[i]});
+      alike = alike && keys_.back().sum == first;
+    }
+    if (alike) return;
     // Those that are as the untouched after all stand next to them.
-    std::sort(order_.begin() + first_touched, order_.begin() + end, [&](std::uint32_t v, std::uint32_t w) {
-      const bool v_stays = some_stay && sum_[v] == staying;
-      const bool w_stays = some_stay && sum_[w] == staying;
+    const bool some_stay = whole.touched < whole.size;
+    std::sort(keys_.begin(), keys_.end(), [&, staying = first](const Key& v, const Key& w) {
+      const bool v_stays = some_stay && v.sum == staying;
+      const bool w_stays = some_stay && w.sum == staying;
       if (v_stays != w_stays) return v_stays;
-      return sum_[v] != sum_[w] ? sum_[v] < sum_[w] : v < w;
+      return v.sum != w.sum ? v.sum < w.sum : v.node < w.node;
     });
-    for (std::uint32_t i = first_touched; i < end; ++i) place_[order_[i]] = i;
-
+    for (std::uint32_t i = first_touched; i < end; ++i) {
+      order_[i] = keys_[i - first_touched].node;
+      place_[order_[i]] = i;
+    }
     parts_.clear();
     parts_.push_back(whole.begin);
     for (std::uint32_t i = std::max(first_touched, whole.begin + 1); i < end; ++i)
       if (sum_[order_[i]] != sum_[order_[i - 1]]) parts_.push_back(i);
-    if (parts_.size() == 1) return;
     parts_.push_back(end);
     std::size_t largest = 0;
     for (std::size_t p = 1; p + 1 < parts_.size(); ++p)
@@ -161,6 +169,11 @@ class Refiner {
   std::vector<std::uint32_t> touched_;
   std::vector<Changed> changed_;
   std::vector<std::uint32_t> parts_;
+  struct Key {
+    Digest sum;
+    std::uint32_t node = 0;
+  };
+  std::vector<Key> keys_;  ///< of the class at hand
 };
 
 }  // namespace

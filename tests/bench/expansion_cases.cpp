@@ -45,7 +45,7 @@ Expanded expand_expert_job(const Fabric& fabric, const Job& job, Routing routing
   options.routing = routing;
   options.forced.algorithm = Algorithm::ring;  // reaches all but the all-to-alls
   const Expansion expansion = expand(fabric, Transport{}, job, options);
-  return {expansion.calls.size(), expansion.usage.size(), expansion.resources.links.size()};
+  return {expansion.calls.size(), expansion.usage.shapes(), expansion.resources.capacity.size()};
 }
 
 }  // namespace foretrain::bench

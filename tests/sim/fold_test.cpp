@@ -484,6 +484,56 @@ TEST(Fold, names_all_ranks_of_a_hang_as_if_each_were_played) {
   EXPECT_EQ(messages[0], messages[1]);
 }
 
+// ---- communicators that lie alike, expanded once -----------------------------------------------------------------
+
+using UsageByLink = std::map<LinkId, std::pair<double, double>>;  // wire, load
+
+UsageByLink usage_of(const Expansion& e, std::size_t shape) {
+  UsageByLink by_link;
+  for (std::size_t i = 0; i < e.usage.links(shape).size(); ++i) {
+    const UsageTable::Amount& amount = e.usage.amounts(shape)[i];
+    by_link[e.usage.links(shape)[i]] = {amount.wire, amount.load};
+  }
+  return by_link;
+}
+
+void check_same_call(const PlannedCall& a, const PlannedCall& b) {
+  RC_ASSERT(a.op == b.op);
+  RC_ASSERT(a.size == b.size);
+  RC_ASSERT(a.choice == b.choice);
+  RC_ASSERT(a.latency == b.latency);
+  RC_ASSERT(a.idle_time == b.idle_time);
+  RC_ASSERT(a.moves == b.moves);
+  RC_ASSERT(a.row == b.row);
+  RC_ASSERT(!a.moves || a.shape == b.shape);
+}
+
+RC_GTEST_PROP(Expansion, of_communicators_that_lie_alike_is_as_if_each_were_expanded, ()) {
+  Case c = random_case();
+  c.options.fidelity = Fidelity::fluid;
+  c.options.routing = *rc::gen::element(Routing::spread, Routing::rail);
+  const Expansion alike = expand(c.fabric, Transport{}, c.job, c.options);
+  c.options.fold = false;
+  const Expansion each = expand(c.fabric, Transport{}, c.job, c.options);
+  RC_ASSERT(alike.calls_begin == each.calls_begin);
+  for (std::size_t i = 0; i < each.calls.size(); ++i) check_same_call(alike.calls[i], each.calls[i]);
+  RC_ASSERT(alike.usage.shapes() == each.usage.shapes());
+  for (std::size_t s = 0; s < each.usage.shapes(); ++s) RC_ASSERT(usage_of(alike, s) == usage_of(each, s));
+  RC_ASSERT(alike.rate_cap == each.rate_cap);
+  RC_ASSERT(alike.weight == each.weight);
+  RC_ASSERT(alike.resources.capacity == each.resources.capacity);
+  RC_ASSERT(alike.resources.links == each.resources.links);
+}
+
+TEST(Expansion, of_servers_that_are_alike_holds_what_they_load_once) {
+  const Case c = lonely_groups(8);
+  const Fabric fabric =
+      build_fat_tree({.node = {.gpus = 4, .nics = 4}, .cable = {}, .gpus = 32, .tiers = 3, .radix = 8});
+  const Expansion e = expand(fabric, Transport{}, c.job, c.options);
+  ASSERT_EQ(e.usage.shapes(), 8U);
+  for (std::size_t s = 1; s < 8; ++s) EXPECT_EQ(e.usage.amounts(s).data(), e.usage.amounts(0).data());
+}
+
 // ---- what a faulty refinement would do ----------------------------------------------------------------------------
 
 /// Folds with a fault; true when that is noticed, by the quotient or by an answer that differs.
@@ -516,7 +566,7 @@ Expansion sharing_two(const Case& c, double load, double other_load, double capa
   Expansion e = expand(c.fabric, Transport{}, c.job, c.options);
   e.resources = {};
   e.resources.capacity = {capacity, other_capacity};
-  e.resources.links.resize(2);
+  e.resources.links_begin = {0, 0, 0};
   for (std::uint32_t pair = 0; pair < 4; ++pair) {
     e.resources.loads.push_back({ResourceId{pair / 2}, pair < 2 ? load : other_load});
     e.resources.begin.push_back(e.resources.loads.size());
@@ -528,7 +578,7 @@ Expansion sharing_two(const Case& c, double load, double other_load, double capa
 TEST(FoldFaults, loads_left_out_are_noticed) {
   const Case c = pairs_of_senders();
   const Expansion e = sharing_two(c, 1, 2, 10e9, 10e9);
-  ASSERT_EQ(e.usage.size(), 4U);
+  ASSERT_EQ(e.usage.shapes(), 4U);
   EXPECT_FALSE(is_caught(c, e, FoldFault::none));
   EXPECT_TRUE(is_caught(c, e, FoldFault::ignore_loads));
 }

@@ -28,6 +28,12 @@ std::vector<double> link_capacities(const Fabric& fabric) {
   return c;
 }
 
+UsageTable as_table(const std::vector<std::vector<Usage>>& usage) {
+  UsageTable table;
+  for (const auto& shape : usage) table.add(shape);
+  return table;
+}
+
 std::vector<std::vector<Load>> as_loads(const std::vector<std::vector<Usage>>& usage) {
   std::vector<std::vector<Load>> loads;
   for (const auto& shape : usage) {
@@ -60,7 +66,7 @@ RC_GTEST_PROP(Resources, reduced_and_whole_systems_have_the_same_rates_whatever_
     cap.push_back(*rc::gen::element(uncapped, uncapped, 10e9, 60e9));
     weight.push_back(*rc::gen::element(0.5, 1.0, 1.0, 2.0));
   }
-  const ResourceTable map = reduce_links(fabric, usage, cap);
+  const ResourceTable map = reduce_links(fabric, as_table(usage), cap);
   RC_ASSERT(map.capacity.size() <= fabric.link_count());
   std::vector<std::size_t> active;
   for (std::size_t s = 0; s < shapes; ++s)
@@ -96,9 +102,9 @@ TEST(Resources, a_trunk_as_wide_as_what_feeds_it_is_left_out_and_a_narrower_one_
       usage.push_back({{out_of(g, leaf), 1, 1}, {trunk, 1, 1}});
       std::sort(usage.back().begin(), usage.back().end(), [](auto& x, auto& y) { return x.link < y.link; });
     }
-    const ResourceTable map = reduce_links(fabric, usage, std::vector{uncapped, uncapped});
+    const ResourceTable map = reduce_links(fabric, as_table(usage), std::vector{uncapped, uncapped});
     bool kept = false;
-    for (const auto& links : map.links) kept = kept || std::find(links.begin(), links.end(), trunk) != links.end();
+    for (const LinkId link : map.links) kept = kept || link == trunk;
     EXPECT_EQ(kept, narrow);
   }
 }
@@ -111,10 +117,10 @@ TEST(Resources, links_loaded_alike_become_one_as_narrow_as_the_narrowest) {
   std::vector<Usage> shape;
   for (const LinkShare& s : path) shape.push_back({s.link, 1, 1});
   std::sort(shape.begin(), shape.end(), [](auto& x, auto& y) { return x.link < y.link; });
-  const ResourceTable map = reduce_links(fabric, std::vector<std::vector<Usage>>{shape}, std::vector{uncapped});
+  const ResourceTable map = reduce_links(fabric, as_table({shape}), std::vector{uncapped});
   ASSERT_EQ(map.capacity.size(), 1U);  // GPU, PCIe, NIC, leaf, NIC, PCIe: one chain
   EXPECT_EQ(map.capacity[0], 50e9);
-  EXPECT_EQ(map.links[0].size(), 2U);  // the two NIC cables; PCIe is twice as wide
+  EXPECT_EQ(map.links_of(0).size(), 2U);  // the two NIC cables; PCIe is twice as wide
 }
 
 }  // namespace

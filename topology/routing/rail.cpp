@@ -18,6 +18,7 @@ class Rail final : public Router {
       : graph_(fabric), spread_(make_spread(fabric, Ways::any, first_of_alike)) {}
 
   [[nodiscard]] std::span<const LinkId> alike() const override { return spread_->alike(); }
+  [[nodiscard]] const Footprints* footprints() const override { return spread_->footprints(); }
 
   void route(GpuId from, GpuId to, std::uint64_t flow, std::vector<LinkShare>& path) const override {
     const std::optional<GpuId> proxy = proxy_for(from, to);

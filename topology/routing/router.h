@@ -20,6 +20,8 @@
 
 namespace foretrain {
 
+class Footprints;
+
 struct LinkShare {
   LinkId link;
   double share = 1;  ///< part of the flow's bytes that crosses this link
@@ -50,6 +52,8 @@ class Router {
   virtual void route(GpuId from, GpuId to, std::uint64_t flow, std::vector<LinkShare>& path) const = 0;
   /// By link: the first of the links that carry the same share of every route. Empty: each stands for itself.
   [[nodiscard]] virtual std::span<const LinkId> alike() const { return {}; }
+  /// What tells groups of GPUs whose routes are alike; null where routes depend on more, or the fabric is irregular.
+  [[nodiscard]] virtual const Footprints* footprints() const { return nullptr; }
 };
 
 inline constexpr std::uint32_t flows_per_pair_most = 256;

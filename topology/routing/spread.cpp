@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "topology/routing/footprint.h"
 #include "topology/routing/policies.h"
 #include "topology/routing/switch_classes.h"
 
@@ -31,6 +32,11 @@ class Spread final : public Router {
 
   [[nodiscard]] std::span<const LinkId> alike() const override {
     return classes_ ? std::span<const LinkId>(classes_->links_alike()) : std::span<const LinkId>();
+  }
+
+  [[nodiscard]] const Footprints* footprints() const override {
+    if (!footprints_) footprints_ = classes_ ? Footprints::of(graph_, *classes_) : std::nullopt;
+    return *footprints_ ? &**footprints_ : nullptr;
   }
 
   void route(GpuId from, GpuId to, std::uint64_t /*flow*/, std::vector<LinkShare>& path) const override {
@@ -159,7 +165,8 @@ class Spread final : public Router {
   /// By the attachments of both ends.
   mutable std::unordered_map<std::uint64_t, Division, PairHash> divisions_;  // looked up only, never iterated
   mutable std::size_t divisions_held_ = 0;
-  mutable std::vector<double> held_;      ///< by switch; all 0 between calls
+  mutable std::vector<double> held_;                             ///< by switch; all 0 between calls
+  mutable std::optional<std::optional<Footprints>> footprints_;  ///< once asked for
   std::optional<SwitchClasses> classes_;  ///< when routes name one of links that are alike, and some are
 };
 

@@ -24,8 +24,22 @@ class SwitchClasses {
 
   /// Whether any two switches are alike.
   [[nodiscard]] bool some_alike() const { return count_ < class_of_.size(); }
+  [[nodiscard]] std::uint32_t count() const { return count_; }
+  [[nodiscard]] std::uint32_t class_of(SwitchId s) const { return class_of_[s.index()]; }
   /// By link: the first of the links that are loaded the same; itself where there is no other.
   [[nodiscard]] const std::vector<LinkId>& links_alike() const { return links_alike_; }
+
+  /// Links of one kind between the switches of two classes.
+  struct Edge {
+    LinkId first;             ///< the one that stands for all
+    std::uint32_t to = 0;     ///< class
+    std::uint32_t links = 0;  ///< out of each switch
+    std::uint32_t into = 0;   ///< into each switch of the other class
+  };
+  /// Out of a class; only where some switches are alike.
+  [[nodiscard]] std::span<const Edge> edges(std::uint32_t c) const {
+    return std::span(edges_).subspan(begin_[c], begin_[c + 1] - begin_[c]);
+  }
 
   /// How one flow divides.
   struct Division {
@@ -38,13 +52,6 @@ class SwitchClasses {
   [[nodiscard]] Division divide(std::span<const SwitchId> sources, std::span<const SwitchId> goals) const;
 
  private:
-  /// Links of one kind between the switches of two classes.
-  struct Edge {
-    LinkId first;             ///< the one that stands for all
-    std::uint32_t to = 0;     ///< class
-    std::uint32_t links = 0;  ///< out of each switch
-    std::uint32_t into = 0;   ///< into each switch of the other class
-  };
   /// A breadth-first search, level by level.
   struct Side {
     std::vector<std::uint64_t> seen;      ///< by class: the last search that met it
@@ -54,9 +61,6 @@ class SwitchClasses {
   };
 
   void index_edges(const SwitchGraph& graph, const std::vector<std::uint32_t>& first_switch);
-  [[nodiscard]] std::span<const Edge> edges(std::uint32_t c) const {
-    return std::span(edges_).subspan(begin_[c], begin_[c + 1] - begin_[c]);
-  }
   [[nodiscard]] std::span<const std::uint32_t> back_edges(std::uint32_t c) const {
     return std::span(back_edges_).subspan(back_begin_[c], back_begin_[c + 1] - back_begin_[c]);
   }
