@@ -149,7 +149,8 @@ void DataParallelWriter::keep_window() {
     for (Unit& unit : chunks_[static_cast<std::size_t>(c)].units) gather(unit, Stage::place(c));
 }
 
-/// With ZeRO 1 and 2 the parameters that the last step updated come in buckets in the order of their use.
+/// With ZeRO 1 and 2 the parameters that the last step updated come in buckets in the order of their use; broadcast, a
+/// chunk's at once.
 void DataParallelWriter::begin_step() {
   if (!stage_.in.optimizer || !plan().overlap.dp || (plan().zero != 1 && plan().zero != 2)) return;
   for (const std::int32_t c : chunks_by_stage()) {
@@ -158,7 +159,7 @@ void DataParallelWriter::begin_step() {
     std::size_t first = 0;
     for (std::size_t u = 0; u < units.size(); ++u) {
       bucket += units[u].parameters;
-      const bool full = cuts_buckets(c) && bucket.total() >= plan().bucket_parameters;
+      const bool full = cuts_buckets(c) && !broadcasts_parameters() && bucket.total() >= plan().bucket_parameters;
       if (!full && u + 1 < units.size()) continue;
       units[first].gathered = gather_calls(bucket, Stage::place(c), {});
       bucket = {};
