@@ -14,7 +14,10 @@ namespace {
 constexpr double few_keys = 1150 / 2.0;
 constexpr double narrow_head_rate = 0.82;  ///< head size up to 64 (fitted on MPT and GPT-OSS)
 constexpr double wide_head_rate = 0.8;     ///< head size above 128 (assumed)
-constexpr double backward_rate = 0.5;      ///< of the forward's (fitted)
+/// Elements of a head that fill a systolic array, also one of 256: published steps of Llama 3 on TPU v6e leave no room
+/// for heads of 128 at half the rate.
+constexpr std::int64_t head_block = 128;
+constexpr double backward_rate = 0.5;  ///< of the forward's (fitted)
 
 constexpr double unfused_rate = 0.5;         ///< of large GEMMs': K of the products is only the head size (fitted)
 constexpr double score_bytes_forward = 8;    ///< scores written and read, probabilities written and read
@@ -25,8 +28,9 @@ constexpr int unfused_kernels_backward = 5;  ///< two products each for values a
 
 double head_rate(const Gpu& gpu, std::int64_t head_dim) {
   if (gpu.matrix_unit > 0) {  // a head is the width of both products' blocks
-    const std::int64_t blocks = (head_dim + gpu.matrix_unit - 1) / gpu.matrix_unit;
-    return static_cast<double>(head_dim) / static_cast<double>(blocks * gpu.matrix_unit);
+    const std::int64_t block = std::min(gpu.matrix_unit, head_block);
+    const std::int64_t blocks = (head_dim + block - 1) / block;
+    return static_cast<double>(head_dim) / static_cast<double>(blocks * block);
   }
   if (head_dim <= 64) return narrow_head_rate;
   return head_dim > 128 ? wide_head_rate : 1;
