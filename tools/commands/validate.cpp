@@ -16,6 +16,9 @@
 #include "tools/output/validation_plot.h"
 #include "tools/output/validation_table.h"
 #include "tools/validate/validation.h"
+#ifdef FORETRAIN_FIT
+#include "tools/fit/leave_out.h"
+#endif
 
 namespace foretrain {
 namespace {
@@ -34,8 +37,12 @@ Syntax validate_syntax() {
       "csv", po::value<std::string>()->value_name("FILE"), "write the rows as CSV")(
       "plot", po::value<std::string>()->value_name("FILE.svg"), "draw predicted against published step time")(
       "scenario", po::value<std::string>()->value_name("ID"),
-      "print the scenario of one row instead, and play nothing")("jobs", po::value<std::size_t>()->value_name("N"),
-                                                                 "rows played at the same time (default: one a core)");
+      "print the scenario of one row instead, and play nothing")(
+      "leave-out", po::value<std::string>()->value_name("WHAT"),
+      "refit the constants without a family, each of the `families` in turn, or each of eight `groups` of "
+      "configurations, and predict what was left out; takes minutes")(
+      "jobs", po::value<std::size_t>()->value_name("N")->default_value(0),
+      "rows played at the same time (0: one a core)");
   syntax.examples = {"validate scenarios/published/runs.csv",
                      "validate scenarios/published/runs.csv --only 'dgxc*' --csv errors.csv",
                      "validate scenarios/published/runs.csv --scenario mlperf-001"};
@@ -71,6 +78,22 @@ std::vector<PublishedRun> chosen(const PublishedTable& table, const std::vector<
   return runs;
 }
 
+/// Predictions by constants that were fitted without the rows.
+Validation left_out([[maybe_unused]] const std::vector<PublishedRun>& runs,
+                    [[maybe_unused]] const po::variables_map& values, [[maybe_unused]] const Console& console,
+                    [[maybe_unused]] const Syntax& syntax) {
+#ifdef FORETRAIN_FIT
+  const std::string what = word_of_option(values, "leave-out");
+  const Progress progress(console, "leaving out " + what + " ...");
+  return leave_out(runs, what, default_catalogue(),
+                   {.sets = words_of_option(values, "set"),
+                    .jobs = values["jobs"].as<std::size_t>(),
+                    .progress = [&](const std::string&, double part) { progress.show(part); }});
+#else
+  throw syntax.error("--leave-out needs a build with Ceres (Debian package libceres-dev)");
+#endif
+}
+
 /// The scenario of one row as text, with what the row did not say.
 std::string scenario_text(const PublishedRun& run, const PublishedRules& rules) {
   const PublishedScenario s = scenario_of(run, rules);
@@ -99,12 +122,13 @@ int validate_runs(std::span<const std::string> args, const Console& console) {
   for (const std::string& file : {json, csv, plot})
     if (!file.empty() && file != "-") check_writable(file);
 
+  const std::vector<PublishedRun> runs = chosen(table, words_of_option(*values, "only"), syntax);
   std::vector<PublishedCase> cases;
-  for (const PublishedRun& run : chosen(table, words_of_option(*values, "only"), syntax))
-    cases.push_back(case_of(run, rules, words_of_option(*values, "set"), catalogue));
+  for (const PublishedRun& run : runs) cases.push_back(case_of(run, rules, words_of_option(*values, "set"), catalogue));
   const Validation validation = [&] {
+    if (values->count("leave-out") > 0) return left_out(runs, *values, console, syntax);
     const Progress progress(console, fmt::format("playing {} runs ...", cases.size()));
-    return validate(std::move(cases), {.jobs = values->count("jobs") > 0 ? (*values)["jobs"].as<std::size_t>() : 0,
+    return validate(std::move(cases), {.jobs = (*values)["jobs"].as<std::size_t>(),
                                        .progress = [&](double part) { progress.show(part); }});
   }();
   if (!csv.empty()) write_text(csv, validation_csv(validation), console.out);

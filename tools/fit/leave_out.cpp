@@ -44,4 +44,21 @@ Validation leave_out(const Fit& fit, const std::string& what) {
   return all;
 }
 
+Validation leave_out(const std::vector<PublishedRun>& runs, const std::string& what,
+                     const std::filesystem::path& catalogue, const FitOptions& options) {
+  const PublishedRules rules = load_published_rules(catalogue);
+  std::vector<PublishedRun> usable;
+  std::vector<PublishedCase> cases;
+  for (const PublishedRun& run : runs) {
+    PublishedCase c = case_of(run, rules, options.sets, catalogue);
+    if (!c.scenario || c.published.apart) continue;
+    usable.push_back(run);
+    cases.push_back(std::move(c));
+  }
+  const auto list = catalogue / "published" / "parameters.yaml";
+  Fit fit(std::move(usable), rules, load_parameters(list, catalogue, cases), catalogue, options);
+  fit.measure();
+  return leave_out(fit, what);
+}
+
 }  // namespace foretrain

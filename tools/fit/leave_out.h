@@ -14,4 +14,8 @@ namespace foretrain {
 /// family that is not there.
 [[nodiscard]] Validation leave_out(const Fit& fit, const std::string& what);
 
+/// The same of runs from scratch, with the parameters that the catalogue lists, around the values of its files.
+[[nodiscard]] Validation leave_out(const std::vector<PublishedRun>& runs, const std::string& what,
+                                   const std::filesystem::path& catalogue, const FitOptions& options);
+
 }  // namespace foretrain

@@ -17,9 +17,9 @@ namespace foretrain {
 namespace {
 
 Syntax fit_syntax() {
-  Syntax syntax(
-      "fit", "fit RUNS.csv [options]",
-      "fits constants of GPUs and stacks to published training runs, as tools/fit/parameters.yaml lists them");
+  Syntax syntax("fit", "fit RUNS.csv [options]",
+                "fits constants of GPUs and stacks to published training runs, as published/parameters.yaml of the "
+                "catalogue lists them");
   syntax.positional("runs", "RUNS.csv");
   syntax.options.add_options()("rounds", po::value<int>()->value_name("N")->default_value(4),
                                "simulate, solve and go there this often")(
@@ -74,7 +74,7 @@ int fit_constants(std::span<const std::string> args, const Console& console) {
   }
   const std::filesystem::path list = values->count("parameters") > 0
                                          ? std::filesystem::path((*values)["parameters"].as<std::string>())
-                                         : std::filesystem::path(FORETRAIN_SOURCE_DIR) / "tools/fit/parameters.yaml";
+                                         : catalogue / "published" / "parameters.yaml";
   const Progress progress(console, "");
   Fit fit(
       std::move(runs), rules, load_parameters(list, catalogue, cases), catalogue,

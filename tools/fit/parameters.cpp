@@ -119,8 +119,9 @@ std::map<std::string, std::set<std::string>> objects_of(const std::vector<Publis
 bool FitParameter::concerns(const Scenario& scenario) const {
   const bool experts = scenario.model.experts.has_value();
   if (shelf == "gpus") {
-    return scenario.cluster.gpu.name == object &&
-           (!key.ends_with("_fp8") || scenario.training.precision == Precision::fp8);
+    const Precision precision = scenario.training.precision;
+    if (key.ends_with("_fp8") && precision != Precision::fp8) return false;
+    return scenario.cluster.gpu.name == object && (!key.ends_with("_fp4") || precision == Precision::fp4);
   }
   if (scenario.training.stack.name != object) return false;
   if (key == "tp_time") return scenario.plan.tp > 1;

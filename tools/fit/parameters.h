@@ -1,6 +1,6 @@
 // FitParameter: a constant of a catalogue file that a fit may change, with what was believed of it before.
 //
-// tools/fit/parameters.yaml lists them by name, * for every file of a shelf:
+// published/parameters.yaml of the catalogue lists them by name, * for every file of a shelf:
 //   - {name: gpus.*.matmul, prior_of: peak, prior: 0.75, width: 0.15, most_of: peak}
 //   - {name: stacks.*.tp_time, prior: 0.7, width: 0.4, least: 0.1, most: 3, usual: 1}
 #pragma once
