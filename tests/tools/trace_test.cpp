@@ -98,7 +98,7 @@ TEST(Trace, CountersAddUp) {
 TEST(Trace, NamesOfAnyBytesStayJson) {
   Result r = sample_traced_result();
   r.scenario.name = "a\"b\\\n\xff";
-  EXPECT_NO_THROW(static_cast<void>(Json::parse(trace_text(r))));
+  EXPECT_TRUE(Json::accept(trace_text(r)));
 }
 
 TEST(Trace, SameResultSameBytes) { EXPECT_EQ(trace_text(sample_traced_result()), trace_text(sample_traced_result())); }
