@@ -15,6 +15,15 @@ namespace {
 constexpr double slope_step = 0.03;   // of the logarithm: well above what rounding to picoseconds does
 constexpr double round_reach = 0.25;  // of the logarithm: how far a round may go
 
+/// Runs of one name scale the same plan over more replicas: a logarithm's slope is nearly the same for all of them.
+std::string plan_name(const PublishedRun& run, const Scenario& s) {
+  const Plan& p = s.plan;
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", run.family(), s.cluster.gpu.name,
+                     s.training.stack.name, run.text("model"), s.model.layers, to_text(s.training.precision), p.tp,
+                     p.cp, p.pp, p.ep, p.schedule.virtual_stages, p.zero, s.training.microbatch,
+                     s.training.sequence_length, to_text(s.training.recompute));
+}
+
 }  // namespace
 
 Fit::Fit(std::vector<PublishedRun> runs, PublishedRules rules, std::vector<FitParameter> parameters,
@@ -86,18 +95,31 @@ double Fit::slope(std::size_t run, std::size_t parameter) const {
 }
 
 void Fit::measure_slopes() {
-  std::vector<std::pair<std::size_t, std::size_t>> tasks;
+  std::map<std::string, std::vector<std::size_t>> plans;
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     linear_[i].parameters.clear();
-    if (!current_.rows[i].predicted) continue;
-    linear_[i].parameters = concerned_[i];
-    for (std::size_t k = 0; k < concerned_[i].size(); ++k) tasks.emplace_back(i, k);
-    linear_[i].slopes.assign(concerned_[i].size(), 0);
+    linear_[i].slopes.clear();
+    if (current_.rows[i].predicted) plans[plan_name(runs_[i], *current_.rows[i].of.scenario)].push_back(i);
+  }
+  std::vector<std::pair<std::size_t, std::size_t>> tasks;
+  for (auto& [name, members] : plans) {
+    std::stable_sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
+      return current_.rows[a].of.scenario->gpus < current_.rows[b].of.scenario->gpus;
+    });
+    const std::size_t smallest = members.front();
+    linear_[smallest].slopes.assign(concerned_[smallest].size(), 0);
+    for (std::size_t k = 0; k < concerned_[smallest].size(); ++k) tasks.emplace_back(smallest, k);
   }
   in_parallel("measuring slopes", tasks.size(), [&](std::size_t t) {
     const auto [run, k] = tasks[t];
     linear_[run].slopes[k] = slope(run, concerned_[run][k]);
   });
+  for (const auto& [name, members] : plans) {
+    for (const std::size_t i : members) {
+      linear_[i].parameters = concerned_[i];
+      linear_[i].slopes = linear_[members.front()].slopes;
+    }
+  }
 }
 
 void Fit::measure() {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -43,6 +45,22 @@ std::string group_line(const ValidationGroup& group) {
   return line + '\n';
 }
 
+constexpr std::size_t worst_shown = 10;
+
+/// The rows that are furthest off, where there are many.
+std::string worst_lines(const Validation& validation) {
+  std::vector<const ValidationRow*> rows;
+  for (const ValidationRow& row : validation.rows)
+    if (row.predicted) rows.push_back(&row);
+  if (rows.size() <= 2 * worst_shown) return {};
+  std::stable_sort(rows.begin(), rows.end(), [](const ValidationRow* a, const ValidationRow* b) {
+    return std::abs(std::log1p(a->error())) > std::abs(std::log1p(b->error()));
+  });
+  std::string text = "\nFurthest off\n";
+  for (std::size_t i = 0; i < worst_shown; ++i) text += row_line(*rows[i]);
+  return text;
+}
+
 /// Why rows were skipped, the commonest reasons first, with the rows of each.
 std::string skipped_lines(const Validation& validation) {
   std::map<std::string, std::vector<std::string>> by_reason;
@@ -79,7 +97,7 @@ std::string validation_text(const Validation& validation) {
                                  "published", "predicted", "error", "memory");
   for (const ValidationRow& row : validation.rows)
     if (row.predicted) text += row_line(row);
-  text += skipped_lines(validation);
+  text += worst_lines(validation) + skipped_lines(validation);
   text += fmt::format("\n{:<29}{:>6}{:>10}{:>10}{:>10}{:>10}\n", "Step time, |error|", "runs", "median", "mean", "90 %",
                       "bias");
   for (const ValidationGroup& group : groups_of(validation)) text += group_line(group);

@@ -7,7 +7,7 @@
 
 namespace foretrain {
 
-/// A line a row, the summaries, and why rows were skipped.
+/// A line a row, those furthest off, why rows were skipped, and the summaries.
 [[nodiscard]] std::string validation_text(const Validation& validation);
 [[nodiscard]] std::string validation_csv(const Validation& validation);
 [[nodiscard]] std::string validation_json(const Validation& validation);

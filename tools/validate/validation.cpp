@@ -109,6 +109,7 @@ std::vector<ValidationGroup> groups_of(const Validation& validation) {
     }
   }
   std::vector<ValidationGroup> all;
+  all.reserve(groups.size());
   for (const auto& [key, errors] : groups)
     all.push_back({kinds[key.first], key.second, summary_of(errors.step), summary_of(errors.memory)});
   return all;
