@@ -20,7 +20,7 @@
 //   sees
 //     equally many communicators of each class through each label, so the sums are alike in its class, to the last bit
 //     because they are sums of integers; and the solver chooses by values alone, all that is equal at once (point 4 in
-//     sim/network.cpp). So flows of a class freeze together at one rate, and finish together.
+//     sim/network_water.cpp). So flows of a class freeze together at one rate, and finish together.
 //   - What is handled at one instant may be handled in any order: accounts are made of clocks, and sums of integers.
 // So the next event of every class comes to all its members alike, and by induction the claim holds to the end. A
 // resource r then sees n * |C| / |R| flows of communicator class C with some load, where n is how many resources of r's

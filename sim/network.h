@@ -3,10 +3,10 @@
 // The solver knows *resources* with a capacity and *flows* that use them. A flow of rate x loads resource r with
 // load(r) * x; it may have a rate cap of its own. Rates are the weighted max-min fair ones: x is lexicographically
 // maximal in x / weight, so every flow has a bottleneck (a full resource on which no other flow has a larger
-// x / weight, or its own cap) and no resource is above its capacity. Call x / weight the *level* of a flow. Rates are
-// recomputed only from the lowest level up that a start or an end can touch, and only for flows connected to one
-// through such flows and through resources that cannot carry all their flows at full speed; a flow on none of those
-// has its idle rate, to the bit, and costs time in proportion to its resources only.
+// x / weight, or its own cap) and no resource is above its capacity. Call x / weight the *level* of a flow. Only flows
+// whose level may change are solved again: those on a full resource that something left or joined, and so on from
+// there. A flow whose resources can all carry all their flows at full speed has its idle rate, to the bit, and costs
+// time in proportion to its resources only.
 //
 // What the resources carry is added up in integers, and what happens at one level of the water happens at once, so the
 // rates do not depend on the order of the starts of an instant or on the numbering of flows and resources, not by a
@@ -29,6 +29,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/parts.h"
 #include "topology/ids.h"
 #include "topology/units.h"
 
@@ -86,6 +87,7 @@ class FluidNetwork {
   /// Time during which a resource was full (within 1e-9 of its capacity), up to the last resolve.
   [[nodiscard]] Duration saturated(ResourceId resource) const;
   [[nodiscard]] std::uint64_t resolves() const;  ///< calls of `resolve` that shared out a contended resource
+  [[nodiscard]] std::uint64_t solved() const;    ///< rates that `resolve` found anew, of flows that share
   [[nodiscard]] std::uint64_t rerated() const;   ///< rates that `resolve` changed
   [[nodiscard]] std::uint64_t active() const;
 
@@ -98,10 +100,6 @@ class FluidNetwork {
 
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-  /// Parts of a resource's capacity, in units of capacity / 2^61.
-  using Part = std::int64_t;
-  /// Sums of more parts than 64 bits hold, and of load * weight in units of 2^-64.
-  __extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): __extension__ wants a typedef
 
   struct ShapeLoad {
     double load = 0;
@@ -121,111 +119,142 @@ class FluidNetwork {
     double rate = 0;       ///< 0 until the first resolve
     double level = 0;      ///< at which it was frozen; infinite until the first resolve
     Time updated;
-    std::uint64_t visited = 0;  ///< last resolve that looked at it
+    std::uint64_t opened = 0;  ///< last resolve that opened it
     std::uint32_t shape = 0;
     std::uint32_t generation = 0;
-    std::uint32_t life = 0;  ///< how many flows have had this id before
+    std::uint32_t life = 0;  ///< changes with its end and with its place among the members of its resources
     std::uint32_t next_free = none;
-    bool open = false;  ///< while water is filled: not frozen yet
+    bool open = false;  ///< while water is filled: it rises with the water
   };
-  /// A flow on a resource; a dead entry when its flow has ended (and its id, perhaps, lives again).
+  /// A flow on a resource; a dead entry when its flow has ended or has another place by now.
   struct Member {
     std::uint32_t flow = 0;
     std::uint32_t life = 0;
   };
   struct Resource {
     double capacity = 0;
-    double units = 0;  ///< 2^61 / capacity
-    Part used = 0;     ///< what its flows take at their rates
-    Wide demand = 0;   ///< what they would take at their idle rates
+    double parts_per_unit = 0;
+    Part used = 0;    ///< what its flows take at their rates, without those open
+    Wide demand = 0;  ///< what they would take at their idle rates
     /// Once contended, by ascending level, those started since the last resolve behind. Else in no order.
     std::vector<Member> members;
-    std::size_t dead = 0;  ///< entries among the members
+    std::size_t dead = 0;  ///< entries among the members and in `above`
     bool ordered = false;
-    bool to_share = false;  ///< listed in to_share_
+    bool left = false;      ///< listed in left_
     bool to_check = false;  ///< listed in to_check_
     bool full = false;
     Time full_since;
     Duration full_for;
     // While water is filled:
-    std::uint64_t visited = 0;
-    std::uint64_t bounded = 0;  ///< last resolve that asked where its new flows begin to matter
-    Wide pull = 0;              ///< load * weight of its open flows
-    std::size_t open = 0;       ///< how many they are
-    std::size_t tail_begin = 0;
-    std::size_t tail_end = 0;  ///< into tails_
+    bool to_key = false;        ///< listed in to_key_
+    bool relieved = false;      ///< it has been in relieved_
+    std::uint64_t visited = 0;  ///< last resolve for which these are valid
+    double top = 0;             ///< highest level as it was solved before, if it was full; else infinite
+    double key = 0;             ///< the level at which it is full, or less: its entry in heap_
+    Wide pull = 0;              ///< of its open flows
+    std::uint32_t open = 0;     ///< how many they are
+    std::uint32_t rising = 0;   ///< the last of those opened on it: into rising_
+    std::vector<Member> above;  ///< members that wait for the water, the highest first
   };
   struct Level {
     double level = 0;         ///< of x / weight
     std::uint32_t index = 0;  ///< a flow or a resource
   };
-
-  [[nodiscard]] std::span<const ShapeLoad> loads_of(const Flow& flow) const;
-  [[nodiscard]] static Wide part_of(const Resource& resource, const ShapeLoad& l, double rate);
-  [[nodiscard]] static Wide pull_of(const ShapeLoad& l, double weight);
+  /// An element of the list of flows opened on a resource.
+  struct Rising {
+    std::uint32_t flow = 0;
+    std::uint32_t next = none;
+  };
   /// What a flow takes of one resource at a rate, and how hard it pulls there: all its entries together.
   struct Share {
     Wide part = 0;
     Wide pull = 0;
   };
-  [[nodiscard]] Share share_of(const Flow& flow, std::uint32_t resource, double rate) const;
-  [[nodiscard]] static double level_of(const Resource& resource, Part used, Wide pull);
-  [[nodiscard]] static bool contended(const Resource& resource);
+
+  /// A double's rounding in load * idle rate / capacity (2^-51 of each share), granted with room to spare: a resource
+  /// that its flows fill exactly (a non-blocking trunk) is not contended.
+  static constexpr Part demand_slack = whole_capacity >> 37;
+  /// Relative: below it a new rate counts as the old one.
+  static constexpr double same_rate = 1e-12;
+
+  [[nodiscard]] static Wide part(const Resource& resource, const ShapeLoad& l, double rate) {
+    return Wide{part_of(l.load, rate, resource.parts_per_unit)} * l.times;
+  }
+  [[nodiscard]] static Wide pull(const ShapeLoad& l, double weight) { return pull_of(l.load, weight) * l.times; }
+  [[nodiscard]] static bool contended(const Resource& resource) {
+    return resource.demand > whole_capacity + demand_slack;
+  }
+  [[nodiscard]] static bool is_full(const Resource& resource);
   [[nodiscard]] static bool maybe_full(const Resource& resource);
+  [[nodiscard]] std::span<const ShapeLoad> loads_of(const Flow& flow) const {
+    const Shape& shape = shapes_[flow.shape];
+    return {loads_.data() + shape.loads_begin, shape.loads_count};
+  }
+  [[nodiscard]] Share share_of(const Flow& flow, std::uint32_t resource) const;
   [[nodiscard]] bool alive(const Member& member) const { return flows_[member.flow].life == member.life; }
   [[nodiscard]] double cap_level(const Flow& flow) const;
   std::uint32_t take_flow(std::uint32_t shape);
   void leave(std::uint32_t resource, double level);
   [[nodiscard]] double highest_level(const Resource& resource) const;
+  void one_more_dead(Resource& resource);
   void drop_dead(Resource& resource);
-  void order(Resource& resource);
-  void lower_floor();
-  [[nodiscard]] double fresh_level(std::uint32_t resource);
-  void visit(std::uint32_t resource);
-  void take_tail(Resource& resource);
-  void dissolve(std::uint32_t resource);
-  void collect(std::uint32_t flow);
-  void collect_all();
-  void fill();
-  void take_batch(double level, double water);
-  void replace_lowest(Level higher);
-  void freeze_tail(const Resource& resource, double level);
-  void freeze_capped(double level);
-  void freeze(std::uint32_t flow, double level, double rate);
-  void put_in_order(Resource& resource, const Member& member, double level);
-  void run_free(std::uint32_t flow);
   bool set_rate(std::uint32_t flow, double rate);
   void list_for_check(std::uint32_t resource);
   void check_full();
   static void set_full(Resource& resource, bool full, Time now);
+
+  // sim/network_water.cpp
+  void open_touched();
+  void order(Resource& resource);
+  void visit(std::uint32_t resource, double level);
+  void let_rise(std::uint32_t flow);
+  void run_free(std::uint32_t flow);
+  void relieve(std::uint32_t resource);
+  void open_relieved();
+  void open(std::uint32_t flow);
+  [[nodiscard]] double full_level(std::uint32_t resource) const;
+  void set_keys();
+  void fill();
+  void take_batch(double level);
+  void replace_lowest(Level higher);
+  void keep_overfull();
+  bool freeze_capped(double level);
+  void freeze_batch(double level);
+  void freeze(std::uint32_t flow, double level, double rate);
+  void place(Resource& resource, const Member& member, double level);
+  void settle();
 
   std::vector<Shape> shapes_;
   std::vector<ShapeLoad> loads_;
   std::vector<Flow> flows_;
   std::vector<Resource> resources_;
   std::vector<std::uint32_t> started_;   ///< flows, since the last resolve
-  std::vector<std::uint32_t> to_share_;  ///< ordered resources that a flow left since the last resolve
+  std::vector<std::uint32_t> left_;      ///< ordered resources that a flow left since the last resolve
   std::vector<std::uint32_t> to_check_;  ///< resources that may have become full, or not full
-  double floor_ = uncapped;              ///< no flow below this level changes
-  std::vector<std::uint32_t> group_;     ///< the flows to be solved
-  std::vector<std::uint32_t> group_resources_;
-  std::vector<Member> tails_;  ///< of those resources: the members that are being solved, a range each
-  std::vector<Level> heap_;    ///< of those resources, lowest level first; levels may be too low
-  std::vector<Level> caps_;    ///< of the flows: the level of their idle rate
-  struct Batched {
-    std::uint32_t resource = 0;
-    std::size_t open = 0;  ///< its open flows when it was found full
-  };
-  std::vector<Batched> batch_;  ///< resources that are full at one level
-  std::size_t caps_done_ = 0;
-  double cap_lowest_ = 0;  ///< the lowest not done
   std::vector<Finish> finishes_;
   Time now_;  ///< of the last resolve
   std::uint64_t epoch_ = 0;
   std::uint64_t resolves_ = 0;
+  std::uint64_t solved_ = 0;
   std::uint64_t rerated_ = 0;
   std::uint64_t active_ = 0;
   bool checks_ = false;
+
+  // While water is filled:
+  double water_ = 0;
+  std::vector<std::uint32_t> opened_;  ///< flows
+  std::size_t open_ = 0;               ///< how many of them are open
+  std::vector<Rising> rising_;
+  std::vector<std::uint32_t> visited_;   ///< resources
+  std::vector<std::uint32_t> relieved_;  ///< resources whose highest flows may rise
+  std::vector<std::uint32_t> to_key_;    ///< resources whose key may have become lower
+  std::vector<std::uint32_t> chosen_;    ///< flows that are about to be opened or frozen
+  std::vector<Level> heap_;  ///< resources by key, the lowest first; of a resource only the entry with its key counts
+  std::vector<std::uint32_t> batch_;  ///< resources that are full at one level
+  std::vector<Level> caps_;           ///< open flows by the level of their idle rate, once the water reaches one
+  std::size_t caps_done_ = 0;
+  double cap_lowest_ = 0;  ///< of the caps not done
+  bool caps_listed_ = false;
 };
 
 /// The solver by itself, for tests and for one-off questions: weighted max-min rates of a fixed set of flows.

@@ -12,7 +12,6 @@ namespace foretrain {
 // found.
 void FluidNetwork::check_max_min() const {
   constexpr double slack = 1e-9;  // relative: what rounding may leave, here and in the solver
-  constexpr double whole = 0x1p61;
   const auto fail = [&](const std::string& what, std::size_t index, const char* why) {
     throw std::logic_error("FluidNetwork: " + what + " " + std::to_string(index) + why + ", at " +
                            std::to_string(now_.ps()) + " ps");
@@ -24,14 +23,15 @@ void FluidNetwork::check_max_min() const {
     if (flow.rate == 0) continue;
     ++moving;
     for (const ShapeLoad& l : loads_of(flow)) {
-      used[l.resource] += part_of(resources_[l.resource], l, flow.rate);
+      used[l.resource] += part(resources_[l.resource], l, flow.rate);
       highest[l.resource] = std::max(highest[l.resource], flow.rate / shapes_[flow.shape].weight);
     }
   }
   if (moving != active_) fail("of", active_, " flows some have no rate");
   for (std::size_t r = 0; r < resources_.size(); ++r) {
     if (used[r] != resources_[r].used) fail("resource", r, " is not used as its flows say");
-    if (static_cast<double>(used[r]) > whole * (1 + slack)) fail("resource", r, " is above its capacity");
+    if (static_cast<double>(used[r]) > static_cast<double>(whole_capacity) * (1 + slack))
+      fail("resource", r, " is above its capacity");
   }
   for (std::size_t f = 0; f < flows_.size(); ++f) {
     const Flow& flow = flows_[f];
@@ -39,7 +39,7 @@ void FluidNetwork::check_max_min() const {
     if (flow.rate == 0 || flow.rate >= shape.idle_rate * (1 - slack)) continue;
     const auto loads = loads_of(flow);
     const bool held = std::any_of(loads.begin(), loads.end(), [&](const ShapeLoad& l) {
-      return static_cast<double>(used[l.resource]) >= whole * (1 - slack) &&
+      return static_cast<double>(used[l.resource]) >= static_cast<double>(whole_capacity) * (1 - slack) &&
              highest[l.resource] <= flow.rate / shape.weight * (1 + slack);
     });
     if (!held) fail("flow", f, " has no bottleneck");

@@ -1,4 +1,4 @@
-// Does the fluid network share as max-min fairness says, keep time to the picosecond, and account for what it moved?
+// Does the fluid network share as flows come and go, keep time to the picosecond, and account for what it moved?
 #include "sim/network.h"
 
 #include <gtest/gtest.h>
@@ -6,442 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <map>
 #include <random>
 #include <set>
 #include <stdexcept>
 #include <tuple>
 
-#include "tests/sim/max_min_oracle.h"
+#include "tests/sim/network_play.h"
 
 namespace foretrain {
 namespace {
-
-__extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): __extension__ wants a typedef
-
-constexpr ResourceId r0{0};
-constexpr ResourceId r1{1};
-constexpr ResourceId r2{2};
-
-Time at(Duration d) { return Time::from_start(d); }
-
-struct System {
-  std::vector<double> capacities;
-  std::vector<StaticFlow> flows;
-};
-
-/// Rates of the system's flows, all started at once on a FluidNetwork.
-std::vector<double> network_rates(const System& s) {
-  FluidNetwork net(s.capacities);
-  std::vector<FlowId> ids;
-  for (const StaticFlow& f : s.flows) ids.push_back(net.start(net.add_shape(f.loads, f.rate_cap, f.weight), 1, Time()));
-  (void)net.resolve(Time());
-  std::vector<double> rates;
-  rates.reserve(ids.size());
-  for (const FlowId id : ids) rates.push_back(net.rate(id));
-  return rates;
-}
-
-void expect_rates(const System& s, const std::vector<double>& expected) {
-  const std::vector<double> by_network = network_rates(s);
-  const std::vector<double> by_filling = max_min_rates(s.capacities, s.flows);
-  ASSERT_EQ(by_network.size(), expected.size());
-  for (std::size_t f = 0; f < expected.size(); ++f) {
-    EXPECT_NEAR(by_network[f], expected[f], 1e-12 * expected[f]) << "network, flow " << f;
-    EXPECT_NEAR(by_filling[f], expected[f], 1e-12 * expected[f]) << "filling, flow " << f;
-  }
-}
-
-// ---- one rounding rule ----
-
-/// Uniform over the whole range from the first case on; plain inRange begins with small numbers only.
-template <class T>
-rc::Gen<T> uniform(T from, T to) {
-  return rc::gen::resize(rc::kNominalSize, rc::gen::inRange<T>(from, to));
-}
-
-TEST(FluidTime, RoundsToTheNearestPicosecondHalvesUp) {
-  const double rate = 2e12;  // half a picosecond a unit
-  EXPECT_EQ(fluid_time(0, rate), picoseconds(0));
-  EXPECT_EQ(fluid_time(0.999, rate), picoseconds(0));
-  EXPECT_EQ(fluid_time(1, rate), picoseconds(1));
-  EXPECT_EQ(fluid_time(2, rate), picoseconds(1));
-  EXPECT_EQ(fluid_time(3, rate), picoseconds(2));
-  EXPECT_EQ(fluid_time(5, rate), picoseconds(3));
-}
-
-TEST(FluidTime, RefusesWhatInt64CannotHold) {
-  EXPECT_EQ(fluid_time(9e6, 1), picoseconds(9'000'000'000'000'000'000));
-  EXPECT_THROW((void)fluid_time(1e7, 1), std::overflow_error);
-  EXPECT_THROW((void)fluid_time(1, 0), std::overflow_error);
-  EXPECT_THROW((void)fluid_time(0, 0), std::overflow_error);
-}
-
-/// 1 .. 2^bits, all magnitudes alike.
-rc::Gen<std::int64_t> random_count(int bits) {
-  return rc::gen::mapcat(uniform(1, bits + 1),
-                         [](int b) { return uniform<std::int64_t>(1, (std::int64_t{1} << b) + 1); });
-}
-
-RC_GTEST_PROP(FluidTime, IsTheRoundedRational, ()) {
-  for (int i = 0; i < 1000; ++i) {
-    const auto amount = *random_count(50);
-    const auto rate = *random_count(43);
-    const Wide exact = (2 * Wide{amount} * 1'000'000'000'000 + rate) / (2 * Wide{rate});  // floor(x + 1/2)
-    if (exact > Wide{9'000'000'000'000'000'000}) continue;
-    RC_ASSERT(fluid_time(static_cast<double>(amount), static_cast<double>(rate)).ps() ==
-              static_cast<std::int64_t>(exact));
-  }
-}
-
-// ---- small systems with known answers ----
-
-TEST(MaxMin, FlowsOnOneResourceShareByWeight) {
-  const double c = 100;
-  expect_rates({.capacities = {c}, .flows = {{.loads = {{r0, 1}}}, {.loads = {{r0, 1}}}, {.loads = {{r0, 1}}}}},
-               {c / 3, c / 3, c / 3});
-  expect_rates({.capacities = {c}, .flows = {{.loads = {{r0, 1}}, .weight = 1}, {.loads = {{r0, 1}}, .weight = 3}}},
-               {c * 1 / 4, c * 3 / 4});
-}
-
-TEST(MaxMin, LoadCountsAgainstCapacityNotAgainstFairness) {
-  const double c = 100;  // x = y, 2 x + y = c
-  expect_rates({.capacities = {c}, .flows = {{.loads = {{r0, 2}}}, {.loads = {{r0, 1}}}}}, {c / 3, c / 3});
-}
-
-TEST(MaxMin, LoadAndWeightTogether) {
-  const double c = 60;  // x = 2 l, y = 3 l, 0.5 x + 4 y = c
-  const double level = c / (0.5 * 2 + 4 * 3);
-  expect_rates({.capacities = {c}, .flows = {{.loads = {{r0, 0.5}}, .weight = 2}, {.loads = {{r0, 4}}, .weight = 3}}},
-               {2 * level, 3 * level});
-}
-
-TEST(MaxMin, ParkingLot) {
-  const double c = 8;  // one long flow over all links, one short flow on each
-  expect_rates({.capacities = {c, c, c},
-                .flows = {{.loads = {{r0, 1}, {r1, 1}, {r2, 1}}},
-                          {.loads = {{r0, 1}}},
-                          {.loads = {{r1, 1}}},
-                          {.loads = {{r2, 1}}}}},
-               {c / 2, c / 2, c / 2, c / 2});
-}
-
-TEST(MaxMin, WhatASlowLinkLeavesGoesToTheOthers) {
-  const double slow = 1;
-  const double fast = 10;
-  expect_rates({.capacities = {slow, fast},
-                .flows = {{.loads = {{r0, 1}, {r1, 1}}}, {.loads = {{r0, 1}}}, {.loads = {{r1, 1}}}}},
-               {slow / 2, slow / 2, fast - slow / 2});
-}
-
-TEST(MaxMin, LevelsRiseAlongAChain) {
-  // Link 0 stops a and b, what a leaves of link 1 stops c, what c leaves of link 2 goes to d.
-  const double c0 = 2;
-  const double c1 = 5;
-  const double c2 = 20;
-  const double a = c0 / 2;
-  const double c = c1 - a;
-  expect_rates({.capacities = {c0, c1, c2},
-                .flows = {{.loads = {{r0, 1}, {r1, 1}}},
-                          {.loads = {{r0, 1}}},
-                          {.loads = {{r1, 1}, {r2, 1}}},
-                          {.loads = {{r2, 1}}}}},
-               {a, a, c, c2 - c});
-}
-
-TEST(MaxMin, ACapLeavesTheRestToTheOthers) {
-  const double c = 90;
-  const double cap = 10;
-  expect_rates(
-      {.capacities = {c}, .flows = {{.loads = {{r0, 1}}, .rate_cap = cap}, {.loads = {{r0, 1}}}, {.loads = {{r0, 1}}}}},
-      {cap, (c - cap) / 2, (c - cap) / 2});
-  expect_rates({.capacities = {c},  // caps of different height, given in no order
-                .flows = {{.loads = {{r0, 1}}, .rate_cap = 20},
-                          {.loads = {{r0, 1}}, .rate_cap = 5},
-                          {.loads = {{r0, 1}}},
-                          {.loads = {{r0, 1}}, .rate_cap = 10}}},
-               {20, 5, c - 20 - 5 - 10, 10});
-}
-
-TEST(MaxMin, AFlowMayHaveNothingButACap) {
-  expect_rates({.capacities = {1}, .flows = {{.loads = {}, .rate_cap = 7}}}, {7});
-  EXPECT_THROW((void)max_min_rates(std::vector<double>{1.0}, std::vector<StaticFlow>{{}}), std::invalid_argument);
-}
-
-TEST(MaxMin, HeavyAndLightWeightsKeepTheirDigits) {
-  // The heavy flow stops at link 1; then two light ones share the rest of link 0.
-  const double heavy = 1e12;
-  const double c0 = 100;
-  const double c1 = 40;
-  const double light = (c0 - c1 / 2) / (1 + 0.3);
-  expect_rates({.capacities = {c0, c1},
-                .flows = {{.loads = {{r0, 1}, {r1, 1}}, .weight = heavy},
-                          {.loads = {{r1, 1}}, .weight = heavy},
-                          {.loads = {{r0, 1}}, .weight = 1},
-                          {.loads = {{r0, 1}}, .weight = 0.3}}},
-               {c1 / 2, c1 / 2, light, 0.3 * light});
-}
-
-// ---- random systems ----
-
-struct Size {
-  std::size_t flows_max = 8;
-  std::size_t resources_max = 8;
-  int absent = 8;  ///< weight of "no load" against 12 for a load
-};
-
-std::vector<Load> random_loads(std::size_t resources, int absent) {
-  const auto quarters = *rc::gen::container<std::vector<int>>(resources, uniform(1 - absent, 13));
-  std::vector<Load> loads;
-  for (std::size_t r = 0; r < resources; ++r) {
-    if (quarters[r] > 0) loads.push_back({id_at<ResourceId>(r), quarters[r] * 0.25});
-  }
-  return loads;
-}
-
-/// Capacities 1..100, loads 1/4..3, weights 1/2..4, about every third flow capped.
-System random_system(const Size& size = {}) {
-  System s;
-  const auto resources = *uniform<std::size_t>(1, size.resources_max + 1);
-  const auto flows = *uniform<std::size_t>(1, size.flows_max + 1);
-  for (std::size_t r = 0; r < resources; ++r) s.capacities.push_back(*uniform(1, 101));
-  for (std::size_t f = 0; f < flows; ++f) {
-    StaticFlow flow;
-    flow.loads = random_loads(resources, size.absent);
-    flow.weight = *uniform(1, 9) * 0.5;
-    if (flow.loads.empty() || *uniform(0, 3) == 0) flow.rate_cap = *uniform(1, 51);
-    s.flows.push_back(std::move(flow));
-  }
-  return s;
-}
-
-/// RapidCheck runs a property 100 times; each time with this many systems.
-void for_random_systems(const std::function<void(const System&)>& property) {
-  for (int i = 0; i < 10; ++i) property(random_system());
-}
-
-std::vector<double> used_of(const System& s, const std::vector<double>& rates) {
-  std::vector<double> used(s.capacities.size(), 0.0);
-  for (std::size_t f = 0; f < rates.size(); ++f) {
-    for (const Load& l : s.flows[f].loads) used[l.resource.index()] += l.load * rates[f];
-  }
-  return used;
-}
-
-/// A full resource on which no other flow has a larger x / weight, or the flow's own cap.
-bool has_bottleneck(const System& s, const std::vector<double>& rates, const std::vector<double>& used, std::size_t f) {
-  if (rates[f] >= s.flows[f].rate_cap * (1 - 1e-9)) return true;
-  const auto level = [&](std::size_t g) { return rates[g] / s.flows[g].weight; };
-  return std::any_of(s.flows[f].loads.begin(), s.flows[f].loads.end(), [&](const Load& mine) {
-    const std::size_t r = mine.resource.index();
-    if (used[r] < s.capacities[r] * (1 - 1e-9)) return false;
-    for (std::size_t g = 0; g < rates.size(); ++g) {
-      const auto& loads = s.flows[g].loads;
-      const bool there =
-          std::any_of(loads.begin(), loads.end(), [&](const Load& l) { return l.resource == mine.resource; });
-      if (there && level(g) > level(f) * (1 + 1e-9)) return false;
-    }
-    return true;
-  });
-}
-
-RC_GTEST_PROP(MaxMin, EveryFlowHasABottleneckAndNoResourceIsOverfull, ()) {
-  for_random_systems([](const System& s) {
-    const std::vector<double> rates = network_rates(s);
-    const std::vector<double> used = used_of(s, rates);
-    for (std::size_t r = 0; r < used.size(); ++r) RC_ASSERT(used[r] <= s.capacities[r] * (1 + 1e-9));
-    for (std::size_t f = 0; f < rates.size(); ++f) {
-      RC_ASSERT(rates[f] <= s.flows[f].rate_cap);
-      RC_ASSERT(has_bottleneck(s, rates, used, f));
-    }
-  });
-}
-
-RC_GTEST_PROP(MaxMin, IsTheLexicographicOptimumByLinearProgramming, ()) {
-  for_random_systems([](const System& s) {
-    const std::vector<double> rates = network_rates(s);
-    const std::vector<double> filled = max_min_rates(s.capacities, s.flows);
-    const std::vector<double> oracle = max_min_rates_by_lp(s.capacities, s.flows);
-    for (std::size_t f = 0; f < rates.size(); ++f) {
-      RC_ASSERT(std::abs(rates[f] - oracle[f]) <= 1e-5 * (1 + oracle[f]));
-      RC_ASSERT(std::abs(filled[f] - rates[f]) <= 1e-9 * rates[f]);
-    }
-  });
-}
-
-RC_GTEST_PROP(MaxMin, TheHeapFillsLargerSystemsAsTheTextbookDoes, ()) {
-  const System s = random_system({.flows_max = 80, .resources_max = 40, .absent = 100});
-  const std::vector<double> rates = network_rates(s);
-  const std::vector<double> filled = max_min_rates(s.capacities, s.flows);
-  for (std::size_t f = 0; f < rates.size(); ++f) RC_ASSERT(std::abs(filled[f] - rates[f]) <= 1e-9 * rates[f]);
-}
-
-std::vector<double> sorted_levels(const System& s) {
-  std::vector<double> levels = network_rates(s);
-  for (std::size_t f = 0; f < levels.size(); ++f) levels[f] /= s.flows[f].weight;
-  std::sort(levels.begin(), levels.end());
-  return levels;
-}
-
-/// a >= b lexicographically, where a relative difference below 1e-9 counts as none.
-bool at_least(const std::vector<double>& a, const std::vector<double>& b) {
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::abs(a[i] - b[i]) > 1e-9 * b[i]) return a[i] > b[i];
-  }
-  return true;
-}
-
-// More room gives no worse sorted vector of levels, for the old optimum is still allowed. (A single flow may well lose:
-// another, freed from its bottleneck, comes and shares this one's.)
-RC_GTEST_PROP(MaxMin, MoreCapacityIsLexicographicallyNoWorse, ()) {
-  for_random_systems([](const System& s) {
-    System more = s;
-    more.capacities[*uniform<std::size_t>(0, s.capacities.size())] *= 1 + *uniform(1, 100) * 0.02;
-    RC_ASSERT(at_least(sorted_levels(more), sorted_levels(s)));
-  });
-}
-
-RC_GTEST_PROP(MaxMin, AnotherFlowNeverRaisesTheLowestLevelOfTheOthers, ()) {
-  for_random_systems([](const System& s) {
-    if (s.flows.size() == 1) return;
-    System fewer = s;
-    fewer.flows.pop_back();
-    RC_ASSERT(sorted_levels(s).front() <= sorted_levels(fewer).front() * (1 + 1e-9));
-  });
-}
-
-RC_GTEST_PROP(MaxMin, OnOneResourceAnotherFlowNeverSpeedsUpAnyone, ()) {
-  for_random_systems([](System s) {
-    for (StaticFlow& f : s.flows) f.loads = {{r0, *uniform(1, 13) * 0.25}};
-    const std::vector<double> rates = network_rates(s);
-    s.flows.pop_back();
-    const std::vector<double> fewer = network_rates(s);
-    for (std::size_t f = 0; f < fewer.size(); ++f) RC_ASSERT(rates[f] <= fewer[f] * (1 + 1e-12));
-  });
-}
-
-// ---- flows that come and go ----
-
-/// One flow to play: the kind of flow is an index into System::flows.
-struct Arrival {
-  std::size_t kind = 0;
-  double amount = 1;
-  Time start;
-};
-
-struct Played {
-  std::vector<Time> finish;   ///< by arrival
-  std::vector<double> moved;  ///< by arrival: the integral of its rate
-  std::vector<double> last_rate;
-  std::vector<Duration> full;                                             ///< by resource: integrated from the rates
-  std::vector<Duration> saturated;                                        ///< by resource: as the network says
-  std::vector<std::tuple<Time, std::uint32_t, std::uint32_t, Time>> log;  ///< what resolve returned
-  double disagreement = 0;  ///< of a rate with max_min_rates, relative, at any instant
-};
-
-/// Plays arrivals to the end, as the simulator would, and watches.
-class Play {
- public:
-  Play(const System& system, const std::vector<Arrival>& arrivals)
-      : system_(system), arrivals_(arrivals), net_(system.capacities) {
-    net_.check_always();
-    for (const StaticFlow& f : system.flows) shapes_.push_back(net_.add_shape(f.loads, f.rate_cap, f.weight));
-    for (std::size_t a = 0; a < arrivals.size(); ++a) starts_.emplace(arrivals[a].start, a);
-    played_.finish.resize(arrivals.size());
-    played_.moved.resize(arrivals.size(), 0.0);
-    played_.last_rate.resize(arrivals.size(), 0.0);
-    played_.full.resize(system.capacities.size());
-  }
-
-  /// Leaves out the static solver, which takes most of the time.
-  Play& without_comparing() {
-    compares_ = false;
-    return *this;
-  }
-
-  Played run() {
-    while (!starts_.empty() || !finishes_.empty()) {
-      Time next = starts_.empty() ? std::get<0>(*finishes_.begin()) : starts_.begin()->first;
-      if (!finishes_.empty()) next = std::min(next, std::get<0>(*finishes_.begin()));
-      watch(next - now_);
-      now_ = next;
-      finish_flows();
-      start_flows();
-      for (const auto& f : net_.resolve(now_)) {
-        finishes_.emplace(f.at, f.flow, f.generation);
-        played_.log.emplace_back(now_, f.flow.value, f.generation, f.at);
-      }
-      drop_stale();
-      if (compares_) compare();
-    }
-    EXPECT_EQ(net_.active(), 0U);
-    for (std::size_t r = 0; r < system_.capacities.size(); ++r) {
-      played_.saturated.push_back(net_.saturated(id_at<ResourceId>(r)));
-    }
-    return std::move(played_);
-  }
-
- private:
-  void watch(Duration d) {
-    std::vector<double> used(system_.capacities.size(), 0.0);
-    for (const auto& [flow, a] : active_) {
-      played_.moved[a] += net_.rate(flow) * d.seconds();
-      played_.last_rate[a] = net_.rate(flow);
-      for (const Load& l : system_.flows[arrivals_[a].kind].loads) used[l.resource.index()] += l.load * net_.rate(flow);
-    }
-    for (std::size_t r = 0; r < used.size(); ++r) {
-      if (used[r] >= system_.capacities[r] * (1 - 1e-9)) played_.full[r] += d;
-    }
-  }
-  void finish_flows() {
-    while (!finishes_.empty() && std::get<0>(*finishes_.begin()) == now_) {
-      const auto [time, flow, generation] = *finishes_.begin();
-      finishes_.erase(finishes_.begin());
-      if (!net_.current(flow, generation)) continue;
-      net_.finish(flow, now_);
-      EXPECT_FALSE(net_.current(flow, generation));
-      played_.finish[active_.at(flow)] = now_;
-      active_.erase(flow);
-    }
-  }
-  void start_flows() {
-    while (!starts_.empty() && starts_.begin()->first == now_) {
-      const std::size_t a = starts_.begin()->second;
-      starts_.erase(starts_.begin());
-      active_.emplace(net_.start(shapes_[arrivals_[a].kind], arrivals_[a].amount, now_), a);
-    }
-    EXPECT_EQ(net_.active(), active_.size());
-  }
-  void drop_stale() {
-    while (!finishes_.empty() && !net_.current(std::get<1>(*finishes_.begin()), std::get<2>(*finishes_.begin()))) {
-      finishes_.erase(finishes_.begin());
-    }
-  }
-  void compare() {
-    std::vector<StaticFlow> flows;
-    for (const auto& [flow, a] : active_) flows.push_back(system_.flows[arrivals_[a].kind]);
-    const std::vector<double> expected = max_min_rates(system_.capacities, flows);
-    std::size_t i = 0;
-    for (const auto& [flow, a] : active_) {
-      played_.disagreement = std::max(played_.disagreement, std::abs(net_.rate(flow) / expected[i] - 1));
-      ++i;
-    }
-  }
-
-  const System& system_;
-  const std::vector<Arrival>& arrivals_;
-  FluidNetwork net_;
-  std::vector<ShapeId> shapes_;
-  std::set<std::pair<Time, std::size_t>> starts_;
-  std::set<std::tuple<Time, FlowId, std::uint32_t>> finishes_;
-  std::map<FlowId, std::size_t> active_;
-  Time now_;
-  bool compares_ = true;
-  Played played_;
-};
-
-Played play(const System& s, const std::vector<Arrival>& arrivals) { return Play(s, arrivals).run(); }
 
 /// Up to 16 arrivals; amounts and starts from few values, so that some coincide.
 std::vector<Arrival> random_arrivals(const System& s) {
@@ -727,6 +300,61 @@ TEST(FluidNetwork, TheCheckSeesRatesThatAreNotSolvedYet) {
   EXPECT_THROW(net.check_max_min(), std::logic_error);  // the other could have all
   (void)net.resolve(at(seconds(2)));
   net.check_max_min();
+}
+
+// ---- how far a change is felt ----
+
+/// A slow flow over all links of capacity 1, and on each link a fast one that takes what it leaves. The slow flow
+/// shares a gate with a guest: a quarter each.
+struct Street {
+  static constexpr double gate = 0.5;
+  std::size_t links;
+  FluidNetwork net;
+  std::vector<ShapeId> fast;
+  FlowId slow{};
+  FlowId guest{};
+
+  explicit Street(std::size_t n) : links(n), net(capacities(n)) {
+    std::vector<Load> all;
+    for (std::size_t r = 0; r <= n; ++r) all.push_back({id_at<ResourceId>(r), 1});
+    net.check_always();
+    const ShapeId through = net.add_shape(all, uncapped, 1);
+    const ShapeId at_gate = net.add_shape({{id_at<ResourceId>(n), 1}}, uncapped, 1);
+    for (std::size_t r = 0; r < n; ++r) fast.push_back(net.add_shape({{id_at<ResourceId>(r), 1}}, uncapped, 1));
+    slow = net.start(through, 1000, Time());
+    guest = net.start(at_gate, gate / 2, Time());  // for a second
+    for (const ShapeId s : fast) (void)net.start(s, 1000, Time());
+    (void)net.resolve(Time());
+  }
+  static std::vector<double> capacities(std::size_t n) {
+    std::vector<double> c(n, 1);
+    c.push_back(gate);
+    return c;
+  }
+};
+
+TEST(FluidNetwork, WhoComesToOneLinkIsNotFeltOnTheOthers) {
+  for (const std::size_t links : {4U, 64U}) {
+    Street street(links);
+    const std::uint64_t before = street.net.solved();
+    const FlowId late = street.net.start(street.fast[0], 1000, at(milliseconds(1)));
+    (void)street.net.resolve(at(milliseconds(1)));
+    EXPECT_DOUBLE_EQ(street.net.rate(late), (1 - Street::gate / 2) / 2);  // with the fast one there
+    EXPECT_DOUBLE_EQ(street.net.rate(street.slow), Street::gate / 2);
+    EXPECT_EQ(street.net.solved() - before, 2U) << links;
+  }
+}
+
+TEST(FluidNetwork, WhatTheSlowOneGainsAllOthersFeel) {
+  for (const std::size_t links : {4U, 64U}) {
+    Street street(links);
+    const std::uint64_t before = street.net.solved();
+    street.net.finish(street.guest, at(seconds(1)));
+    const std::size_t moved = street.net.resolve(at(seconds(1))).size();
+    EXPECT_DOUBLE_EQ(street.net.rate(street.slow), Street::gate);
+    EXPECT_EQ(moved, 1 + links);
+    EXPECT_EQ(street.net.solved() - before, 1 + links) << links;
+  }
 }
 
 // ---- finishes and generations ----
