@@ -59,10 +59,15 @@ class TableReader {
         refuse(problems, field.offset, field.text, "a column of this name stands before; allowed: each once");
       columns_.push_back(field.text);
     }
+    std::vector<std::string> strange;  // what an absent column may be called by a slip
+    std::copy_if(columns_.begin(), columns_.end(), std::back_inserter(strange), [](const std::string& column) {
+      return std::find(std::begin(needed_columns), std::end(needed_columns), column) == std::end(needed_columns) &&
+             !whole_column(column) && !number_column(column);
+    });
     for (const std::string_view column : needed_columns) {
       if (std::find(columns_.begin(), columns_.end(), column) == columns_.end()) {
         refuse(problems, 0, std::string(column),
-               fmt::format("the column is absent{}; allowed: a table that has it", suggestion(column, columns_)));
+               fmt::format("the column is absent{}; allowed: a table that has it", suggestion(column, strange)));
       }
     }
   }

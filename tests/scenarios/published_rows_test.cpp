@@ -104,8 +104,8 @@ TEST(PublishedTable, SaysAllThatIsWrongAtOnce) {
   } catch (const InputError& error) {
     const std::string text = error.what();
     EXPECT_THAT(text, HasSubstr("runs.csv:1:1: gbs: the column is absent, did you mean 'gsb'?"));
-    EXPECT_THAT(text, HasSubstr("runs.csv:2:18: tp: found 'two'; allowed: a whole number, or nothing"));
-    EXPECT_THAT(text, HasSubstr("runs.csv:2:26: step_time_s: found '-3'; allowed: a number above 0"));
+    EXPECT_THAT(text, HasSubstr("runs.csv:2:20: tp: found 'two'; allowed: a whole number, or nothing"));
+    EXPECT_THAT(text, HasSubstr("runs.csv:2:28: step_time_s: found '-3'; allowed: a number above 0"));
     EXPECT_THAT(text, HasSubstr("runs.csv:3:1: id: two runs are called 'a'"));
     EXPECT_THAT(text, HasSubstr("step_time_s: found 'nan'"));
     EXPECT_THAT(text, HasSubstr("runs.csv:4:1: 2 fields under 13 columns"));

@@ -75,7 +75,8 @@ TEST(Validate, JsonOfTheShippedTable) {
 
 TEST(Validate, TheSameWhateverPlaysAtTheSameTime) {
   const auto with = [](const char* jobs) {
-    return foretrain_with({"validate", runs, "--only", "nemo-docs", "--jobs", jobs}).out;
+    return foretrain_with({"validate", runs, "--only", "mbridge-notes", "--only", "torchtitan-00*", "--jobs", jobs})
+        .out;
   };
   EXPECT_EQ(with("1"), with("4"));
 }
@@ -123,19 +124,19 @@ TEST(Validate, PlotHasAPointARow) {
 
 // ---- how far off ----
 
-/// Every ninth row of the whole table, so that all families are among them; bounds are somewhat wider than the table's
-/// own summary in docs/validation.md, as a sample's are.
+/// Every thirteenth row of the whole table, so that all families are among them; bounds are somewhat wider than the
+/// table's own summary in docs/validation.md, as a sample's are.
 TEST(Validate, ErrorsStayWithinBounds) {
   if (slow_build) GTEST_SKIP() << "minutes under the sanitizers";
   const std::filesystem::path catalogue = source / "scenarios";
   const PublishedTable table = load_published(runs);
   const PublishedRules rules = load_published_rules(catalogue);
   std::vector<PublishedCase> cases;
-  for (std::size_t i = 0; i < table.runs.size(); i += 9) cases.push_back(case_of(table.runs[i], rules, {}, catalogue));
+  for (std::size_t i = 0; i < table.runs.size(); i += 13) cases.push_back(case_of(table.runs[i], rules, {}, catalogue));
   const Validation validation = validate(std::move(cases));
   const ValidationGroup all = groups_of(validation).front();
   EXPECT_EQ(all.name, "all");
-  EXPECT_GE(all.step.count, 70U);
+  EXPECT_GE(all.step.count, 50U);
   EXPECT_LE(all.step.median_abs_error, 0.12);
   EXPECT_LE(all.step.p90_abs_error, 0.33);
   EXPECT_LE(all.memory.median_abs_error, 0.04);

@@ -1,13 +1,12 @@
 #include "tools/fit/fit.h"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <mutex>
+
+#include "tools/validate/in_parallel.h"
 
 namespace foretrain {
 namespace {
@@ -48,24 +47,15 @@ PublishedCase Fit::case_at(std::size_t run, const std::vector<double>& values) c
   return case_of(runs_[run], rules_, sets, catalogue_);
 }
 
-void Fit::in_parallel(const char* doing, std::size_t count, const std::function<void(std::size_t)>& run) const {
-  std::mutex counting;
-  std::size_t done = 0;
-  const auto all = [&] {
-    tbb::parallel_for(std::size_t{0}, count, [&](std::size_t i) {
-      run(i);
-      const std::lock_guard<std::mutex> lock(counting);
-      ++done;
-      if (options_.progress) options_.progress(doing, static_cast<double>(done) / static_cast<double>(count));
-    });
-  };
-  const int jobs = options_.jobs == 0 ? tbb::task_arena::automatic : static_cast<int>(options_.jobs);
-  tbb::task_arena(jobs).execute(all);
+void Fit::each(const char* doing, std::size_t count, const std::function<void(std::size_t)>& run) const {
+  in_parallel(options_.jobs, count, run, [&](double part) {
+    if (options_.progress) options_.progress(doing, part);
+  });
 }
 
 Validation Fit::at(const std::vector<double>& values, const std::vector<bool>& wanted) const {
   std::vector<PublishedCase> cases(runs_.size());
-  in_parallel("reading", cases.size(), [&](std::size_t i) {
+  each("reading", cases.size(), [&](std::size_t i) {
     cases[i] = case_at(i, values);
     if (!wanted[i]) cases[i].scenario.reset();
   });
@@ -110,7 +100,7 @@ void Fit::measure_slopes() {
     linear_[smallest].slopes.assign(concerned_[smallest].size(), 0);
     for (std::size_t k = 0; k < concerned_[smallest].size(); ++k) tasks.emplace_back(smallest, k);
   }
-  in_parallel("measuring slopes", tasks.size(), [&](std::size_t t) {
+  each("measuring slopes", tasks.size(), [&](std::size_t t) {
     const auto [run, k] = tasks[t];
     linear_[run].slopes[k] = slope(run, concerned_[run][k]);
   });

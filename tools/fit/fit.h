@@ -50,7 +50,7 @@ class Fit {
   [[nodiscard]] PublishedCase case_at(std::size_t run, const std::vector<double>& values) const;
   [[nodiscard]] double slope(std::size_t run, std::size_t parameter) const;
   /// Calls `run(i)` for all i below `count`, several at the same time.
-  void in_parallel(const char* doing, std::size_t count, const std::function<void(std::size_t)>& run) const;
+  void each(const char* doing, std::size_t count, const std::function<void(std::size_t)>& run) const;
   [[nodiscard]] std::vector<LinearParameter> linear_parameters(double reach) const;
   void measure_slopes();
   void simulate();

@@ -1,13 +1,12 @@
 #include "tools/validate/validation.h"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <mutex>
+
+#include "tools/validate/in_parallel.h"
 
 namespace foretrain {
 namespace {
@@ -45,18 +44,8 @@ Validation validate(std::vector<PublishedCase> cases, const ValidateOptions& opt
   Validation v;
   v.rows.reserve(cases.size());
   for (PublishedCase& c : cases) v.rows.push_back({.of = std::move(c), .predicted = {}, .failed = {}});
-  std::mutex counting;
-  std::size_t done = 0;
-  const auto play_all = [&] {
-    tbb::parallel_for(std::size_t{0}, v.rows.size(), [&](std::size_t i) {
-      play(v.rows[i]);
-      const std::lock_guard<std::mutex> lock(counting);
-      ++done;
-      if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(v.rows.size()));
-    });
-  };
-  const int jobs = options.jobs == 0 ? tbb::task_arena::automatic : static_cast<int>(options.jobs);
-  tbb::task_arena(jobs).execute(play_all);
+  in_parallel(
+      options.jobs, v.rows.size(), [&](std::size_t i) { play(v.rows[i]); }, options.progress);
   return v;
 }
 
