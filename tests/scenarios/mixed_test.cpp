@@ -148,8 +148,10 @@ TEST(MixedClusters, TheSlowKindSetsTheStep) {
   EXPECT_LE(mixed.step_time_s - slow.step_time_s, 1e-5 * slow.step_time_s);  // its messages meet others
   EXPECT_GT(mixed.step_time_s, 0.99 * slow.step_time_s);
   ASSERT_EQ(mixed.gpu_kinds.size(), 2U);
-  EXPECT_NEAR(mixed.gpu_kinds[0].compute_s, fast.gpu_kinds[0].compute_s, 1e-9);
-  EXPECT_NEAR(mixed.gpu_kinds[1].compute_s, slow.gpu_kinds[0].compute_s, 1e-9);
+  // What overlapped communication slows depends on when the others communicate; the work itself does not.
+  const auto work = [](const Result& r, std::size_t kind) { return r.gpu_kinds[kind].compute_s; };
+  EXPECT_NEAR(work(mixed, 0), work(fast, 0), fast.slowed_s + 1e-9);
+  EXPECT_NEAR(work(mixed, 1), work(slow, 0), slow.slowed_s + 1e-9);
   // The order of the groups is a renumbering of the nodes.
   EXPECT_NEAR(played({grouped_as("[{gpus: 8, gpu: a100-80gb}, {gpu: h100-80gb}]")}).step_time_s, mixed.step_time_s,
               1e-9 * mixed.step_time_s);

@@ -68,9 +68,10 @@ TEST(Command, EveryCommandHelpsWithALineAnOptionAndAtLeastTwoExamples) {
 TEST(Command, MisspeltWords) {
   expect_mistake({"rn"},
                  "foretrain: unknown command 'rn', did you mean 'run'?; allowed: run, memory, topology, collective, "
-                 "schedule, import");
-  expect_mistake({"simulate"},
-                 "foretrain: unknown command 'simulate'; allowed: run, memory, topology, collective, schedule, import");
+                 "schedule, validate, import");
+  expect_mistake(
+      {"simulate"},
+      "foretrain: unknown command 'simulate'; allowed: run, memory, topology, collective, schedule, validate, import");
   expect_mistake({"--verson"},
                  "foretrain: unknown option '--verson', did you mean '--version'?; allowed: --help, --version");
   expect_mistake({"run", "x.yaml", "--jsn", "a"},

@@ -144,7 +144,7 @@ TEST(ResultJson, HasTheSchemasKeys) {
   EXPECT_EQ(json["schema"], "foretrain.result/1");
   EXPECT_EQ(keys(json), (Keys{"schema", "scenario", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu",
                               "model_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "breakdown_s", "stages",
-                              "memory", "communication", "links", "engine"}));
+                              "memory", "communication", "links", "engine", "slowed_s"}));
   EXPECT_EQ(keys(json["breakdown_s"]),
             (Keys{"compute", "recompute", "tp", "cp", "ep", "dp", "pp", "bubble", "optimizer", "other"}));
   EXPECT_EQ(keys(json["stages"][0]), (Keys{"stage", "compute_s", "bubble_s", "peak_memory_bytes"}));

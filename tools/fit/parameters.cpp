@@ -133,6 +133,9 @@ std::string FitParameter::setting(double to) const {
   return fmt::format("{}.{}={:.6g}{}", shelf == "gpus" ? "cluster.gpu" : "training.stack", key, to, unit);
 }
 
+/// Fewer runs than this say nothing about a constant that would not be about them.
+constexpr std::ptrdiff_t runs_least = 5;
+
 std::vector<FitParameter> load_parameters(const fs::path& list, const fs::path& catalogue,
                                           const std::vector<PublishedCase>& cases) {
   Problems problems;
@@ -159,8 +162,8 @@ std::vector<FitParameter> load_parameters(const fs::path& list, const fs::path& 
     }
   }
   std::erase_if(parameters, [&](const FitParameter& p) {
-    return std::none_of(cases.begin(), cases.end(),
-                        [&](const PublishedCase& c) { return c.scenario && p.concerns(*c.scenario); });
+    return std::count_if(cases.begin(), cases.end(),
+                         [&](const PublishedCase& c) { return c.scenario && p.concerns(*c.scenario); }) < runs_least;
   });
   return parameters;
 }

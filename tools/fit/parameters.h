@@ -30,7 +30,7 @@ struct FitParameter {
   [[nodiscard]] std::string setting(double value) const;
 };
 
-/// The parameters of a list (a file as above) that concern any of the cases. Throws InputError.
+/// The parameters of a list (a file as above) that concern five of the cases or more. Throws InputError.
 [[nodiscard]] std::vector<FitParameter> load_parameters(const std::filesystem::path& list,
                                                         const std::filesystem::path& catalogue,
                                                         const std::vector<PublishedCase>& cases);
