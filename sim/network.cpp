@@ -164,7 +164,8 @@ void FluidNetwork::leave(std::uint32_t r, double level) {
   if (resource.ordered && !resource.left) {
     resource.left = true;
     left_.push_back(r);
-    resource.top = is_full(resource) ? std::max(level, highest_level(resource)) : uncapped;
+    resource.top = uncapped;
+    if (is_full(resource)) resource.top = std::max(level, highest_level(resource));
   }
   one_more_dead(resource);
 }

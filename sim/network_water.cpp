@@ -84,7 +84,10 @@ void FluidNetwork::visit(std::uint32_t r, double level) {
   resource.visited = epoch_;
   visited_.push_back(r);
   if (!resource.ordered) order(resource);
-  if (!resource.left) resource.top = is_full(resource) ? std::max(level, highest_level(resource)) : uncapped;
+  if (!resource.left) {
+    resource.top = uncapped;
+    if (is_full(resource)) resource.top = std::max(level, highest_level(resource));
+  }
   resource.relieved = false;
   resource.key = uncapped;
   resource.pull = 0;
@@ -335,7 +338,8 @@ bool FluidNetwork::freeze_capped(double level) {
     freeze(f, cap, shapes_[flows_[f].shape].idle_rate);
     any = true;
   }
-  cap_lowest_ = caps_done_ < caps_.size() ? caps_[caps_done_].level : uncapped;
+  cap_lowest_ = uncapped;
+  if (caps_done_ < caps_.size()) cap_lowest_ = caps_[caps_done_].level;
   return any;
 }
 

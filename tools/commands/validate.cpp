@@ -124,6 +124,7 @@ int validate_runs(std::span<const std::string> args, const Console& console) {
 
   const std::vector<PublishedRun> runs = chosen(table, words_of_option(*values, "only"), syntax);
   std::vector<PublishedCase> cases;
+  cases.reserve(runs.size());
   for (const PublishedRun& run : runs) cases.push_back(case_of(run, rules, words_of_option(*values, "set"), catalogue));
   const Validation validation = [&] {
     if (values->count("leave-out") > 0) return left_out(runs, *values, console, syntax);

@@ -46,6 +46,7 @@ struct Prior {
 
 std::vector<double> solve_linear(const std::vector<LinearRow>& rows, const std::vector<LinearParameter>& parameters) {
   std::vector<double> x;
+  x.reserve(parameters.size());
   for (const LinearParameter& p : parameters) x.push_back(std::clamp(p.at, p.least, p.most));
   ceres::Problem problem;
   for (const LinearRow& row : rows) {
