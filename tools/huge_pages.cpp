@@ -11,6 +11,19 @@
 #include <cstdlib>
 #include <new>
 
+// The address sanitizer has an allocator of its own, which must see every block.
+#if defined(__SANITIZE_ADDRESS__)
+#define FORETRAIN_OWN_ALLOCATOR 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FORETRAIN_OWN_ALLOCATOR 0
+#endif
+#endif
+#ifndef FORETRAIN_OWN_ALLOCATOR
+#define FORETRAIN_OWN_ALLOCATOR 1
+#endif
+
+#if FORETRAIN_OWN_ALLOCATOR
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;  ///< of x86-64, and of arm64 with pages of 4 KiB
@@ -32,6 +45,7 @@ void* operator new(std::size_t size) {
 }
 void operator delete(void* block) noexcept { std::free(block); }
 void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+#endif
 
 void foretrain::keep_freed_memory() {
   mallopt(M_MMAP_MAX, 0);
