@@ -124,8 +124,8 @@ TEST(Validate, PlotHasAPointARow) {
 
 // ---- how far off ----
 
-/// Every thirteenth row of the whole table, so that all families are among them; bounds are somewhat wider than the
-/// table's own summary in docs/validation.md, as a sample's are.
+/// Every thirteenth row of the whole table, so that all families are among them. Bounds: half as much again as what is
+/// asked of the whole table (3.5, 5.5 and 12 % of the step; 3 % of memory), because a sample scatters.
 TEST(Validate, ErrorsStayWithinBounds) {
   if (slow_build) GTEST_SKIP() << "minutes under the sanitizers";
   const std::filesystem::path catalogue = source / "scenarios";
@@ -137,9 +137,10 @@ TEST(Validate, ErrorsStayWithinBounds) {
   const ValidationGroup all = groups_of(validation).front();
   EXPECT_EQ(all.name, "all");
   EXPECT_GE(all.step.count, 50U);
-  EXPECT_LE(all.step.median_abs_error, 0.12);
-  EXPECT_LE(all.step.p90_abs_error, 0.33);
-  EXPECT_LE(all.memory.median_abs_error, 0.04);
+  EXPECT_LE(all.step.median_abs_error, 1.5 * 0.035);
+  EXPECT_LE(all.step.mean_abs_error, 1.5 * 0.055);
+  EXPECT_LE(all.step.p90_abs_error, 1.5 * 0.12);
+  EXPECT_LE(all.memory.median_abs_error, 1.5 * 0.03);
 }
 
 }  // namespace
