@@ -142,7 +142,7 @@ class ScenarioWriter {
 std::string unknown_word(const PublishedRun& run, const YamlNode& laid, const std::vector<std::string>& known) {
   const YamlNode* cluster = laid.find("cluster");
   if (cluster == nullptr || cluster->find("use") == nullptr)
-    return fmt::format("no rule knows its system: {}", run.text("system"));
+    return fmt::format("no rule makes a cluster of its system and GPU: {}, {}", run.text("system"), run.text("gpu"));
   for (const std::string_view column : word_columns) {
     if (!run.text(column).empty() && std::find(known.begin(), known.end(), column) == known.end())
       return fmt::format("no rule knows its {}: {}", column, run.text(column));

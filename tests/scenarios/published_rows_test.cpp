@@ -214,7 +214,7 @@ TEST(PublishedRow, SaysWhyItCannotBePlayed) {
   EXPECT_EQ(why({{"use", "no: a fault"}}), "no: a fault");
   EXPECT_EQ(why({{"mbs", ""}, {"tp", ""}}), "missing tp, mbs");
   EXPECT_EQ(why({{"step_time_s", ""}}), "missing step time");
-  EXPECT_EQ(why({{"system", "a garage"}}), "no rule knows its system: a garage");
+  EXPECT_EQ(why({{"system", "a garage"}}), "no rule makes a cluster of its system and GPU: a garage, H100-80GB");
   EXPECT_EQ(why({{"precision", "int1"}}), "no rule knows its precision: int1");
   EXPECT_THAT(why({{"tp", "3"}}), HasSubstr("no legal scenario: "));
 }

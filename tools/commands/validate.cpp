@@ -98,7 +98,8 @@ Validation left_out([[maybe_unused]] const std::vector<PublishedRun>& runs,
 std::string scenario_text(const PublishedRun& run, const PublishedRules& rules) {
   const PublishedScenario s = scenario_of(run, rules);
   if (!s.skipped.empty()) throw InputError(fmt::format("{}: there is no scenario: {}", run.id(), s.skipped));
-  std::string text = fmt::format("# {}: {}\n# {}\n", run.id(), run.text("source"), run.text("url"));
+  std::string text = fmt::format("# {}: {}\n", run.id(), run.text("source"));
+  if (!run.text("url").empty()) text += fmt::format("# {}\n", run.text("url"));
   for (const std::string& reason : s.reasons) text += fmt::format("# {}\n", reason);
   return text + s.yaml;
 }
