@@ -301,7 +301,8 @@ class Expander {
 
   void reduce_sends() {
     planner_->close();
-    out_.resources = reduce_links(fabric_, planner_->loads(), planner_->caps());
+    // Sends on one way have one shape and may be in flight together: a cap bounds each, not what they load a link with.
+    out_.resources = reduce_links(fabric_, planner_->loads(), std::vector<double>(planner_->caps().size(), uncapped));
     out_.rate_cap = planner_->caps();
     for (std::size_t s = 0; s < out_.rate_cap.size(); ++s) out_.weight.push_back(planner_->weight(s));
     out_.wire = std::move(*planner_).take_wire();

@@ -101,7 +101,7 @@ struct ResourceTable {
   }
 };
 
-/// `rate_cap` by shape in message bytes a second (or `uncapped`).
+/// `rate_cap` by shape in message bytes a second (or `uncapped`): of all transfers of the shape that move together.
 /// Whatever rates keep every resource within its capacity keep every link within its bandwidth, and the reverse.
 [[nodiscard]] ResourceTable reduce_links(const Fabric& fabric, const LinkTable& usage,
                                          std::span<const double> rate_cap);

@@ -139,8 +139,8 @@ TEST(Sends, PutTheSameBytesOnEveryLinkAsTheUsageVector) {
 /// below 1 no call loads one with more than it can carry.
 TEST(Stretched, CallsTakeThatMuchLongerOverTheSameBytes) {
   const auto builders = every_builder();
-  for (const Setting* s : {&builders[0], &builders[6]})
-    for (const Group& group : {first_gpus(16)})
+  for (const Setting* s : {&builders[0], &builders[6], &builders[7]})
+    for (const Group& group : {first_gpus(8), first_gpus(16)})
       for (const Way& way : ways_of(s->fabric, group)) {
         SCOPED_TRACE(s->name + ", " + std::to_string(group.size()) + ", " + way.name());
         Job job = job_of({{way.op, group, mebibytes(16)}});
@@ -160,6 +160,7 @@ TEST(Stretched, CallsTakeThatMuchLongerOverTheSameBytes) {
             ASSERT_NEAR(other->flows.links[l].bytes, bytes, 1e-12 * bytes);
           }
           ASSERT_LE(bytes, line * shorter.fluid.step.seconds() * (1 + 1e-9));
+          ASSERT_LE(bytes, line * shorter.flows.step.seconds() * (1 + 1e-9));
         }
       }
 }
